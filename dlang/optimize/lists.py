@@ -15,7 +15,7 @@ So this comes before derivatives, and to what they are taken of a list is an arr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from dlang.ir import anf
@@ -28,6 +28,8 @@ from dlang.optimize.inline import inline
 from dlang.optimize.tails import zero
 
 T = TypeVar("T")
+MOST_CELLS = 4
+"""Cells that an iteration puts in front of a list that has room for all: it may hold few of them in the end."""
 
 
 def lists(program: anf.Program, entries: Sequence[str]) -> anf.Program:
@@ -52,11 +54,17 @@ def _cells(datatype: anf.Datatype) -> anf.Variant | None:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A loop that makes a list: the let, the position of the list in its state, and the let of a cell."""
+    """A loop that makes a list: the let, and the position of the list in its state.
+
+    cells: the variables in the body that are the list, its parameter first. most: how many cells an iteration puts in
+    front, at most, or always if `same`.
+    """
 
     loop: anf.Let
     position: int
-    cell: anf.Let
+    cells: tuple[anf.Var, ...]
+    most: int
+    same: bool
 
     @property
     def list(self) -> anf.Var:
@@ -64,23 +72,72 @@ class _Made:
 
 
 def _made(block: anf.Block, program: anf.Program) -> Iterator[_Made]:
-    """The loops of a block that put one cell in each iteration in front of none."""
+    """The loops of a block that put cells in front of none."""
     empty = {let.vars[0] for let in walk(block) if isinstance(let.op, anf.Construct) and not let.op.variant.fields}
     for let in walk(block):
         op = let.op
-        if not isinstance(op, anf.For) or op.early:
+        if not isinstance(op, anf.For):
             continue
-        for k, (param, first, last) in enumerate(zip(op.params, op.init, op.body.results, strict=True)):
+        for k, (param, first, last) in enumerate(zip(op.params, op.init, op.body.results[op.early :], strict=True)):
             if first not in empty or not isinstance(param.type, anf.Scalar):
                 continue
-            cell = next((inner for inner in op.body.lets if last in inner.vars), None)
-            if cell is None or not isinstance(cell.op, anf.Construct):
+            if _cells(program.datatypes[param.type.dtype]) is None:
                 continue
-            variant = cell.op.variant
-            uses = count_uses(op.body)
-            once = uses.get(param) == 1 and uses.get(cell.vars[0]) == 1
-            if once and param in cell.op.args and variant == _cells(program.datatypes[variant.datatype]):
-                yield _Made(let, k, cell)
+            making = _Making(param, {v: inner for inner in walk(op.body) for v in inner.vars})
+            most, uses = making.cells(last), count_uses(op.body)
+            alone = all(uses[v] == n and _on_a_path(op.body, v) <= 1 for v, n in making.used.items())
+            if most is not None and 1 <= most <= MOST_CELLS and alone:
+                same = not op.early and not any(isinstance(making.defined[v].op, anf.If) for v in making.most)
+                yield _Made(let, k, (param, *making.most), most, same)
+
+
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """The variables of a loop's body that are a list under way. used: how often on the way to the next state; most: how
+    many cells are in front of what the list was, at most."""
+
+    param: anf.Var
+    defined: Mapping[anf.Var, anf.Let]
+    used: dict[anf.Var, int] = field(default_factory=dict)
+    most: dict[anf.Var, int] = field(default_factory=dict)
+
+    def cells(self, list: anf.Atom) -> int | None:
+        """How many cells are put in front of what the list was, at most; None where anything else becomes of it."""
+        if not isinstance(list, anf.Var):
+            return None
+        self.used[list] = self.used.get(list, 0) + 1
+        if list is self.param or list in self.most:
+            return self.most.get(list, 0)
+        let = self.defined.get(list)
+        found: int | None = None
+        match None if let is None else let.op:
+            case anf.Construct(_, args):
+                rest = [a for a in args if a.type == list.type]
+                behind = self.cells(rest[0]) if rest else None
+                found = None if behind is None else behind + 1
+            case anf.If(_, then, otherwise) if let is not None:
+                k = let.vars.index(list)
+                arms = [self.cells(arm.results[k]) for arm in (then, otherwise)]
+                found = None if None in arms else max(n for n in arms if n is not None)
+            case _:
+                pass
+        if found is not None:
+            self.most[list] = found
+        return found
+
+
+def _on_a_path(block: anf.Block, list: anf.Var) -> int:
+    """How often a block uses a list at most, which only cells and results of branches are made of."""
+    uses = block.results.count(list)
+    for let in block.lets:
+        match let.op:
+            case anf.Construct(_, args):
+                uses += args.count(list)
+            case anf.If(_, then, otherwise):
+                uses += max(_on_a_path(then, list), _on_a_path(otherwise, list))
+            case _:
+                pass
+    return uses
 
 
 Handed = tuple[str, frozenset[int]]
@@ -252,8 +309,8 @@ class _Walked(Rewriter):
     """Puts arrays in the place of lists, and the number of cells that are left in that of cells.
 
     roots: of each cell the list that it is of; left: the variable that takes its place; arrays: those of each list.
-    made: the loop that makes the list, if it is in this function. tags: of variables that are tags, how many cells are
-    left, and the tag of none.
+    made: the loop that makes the list, if it is in this function. cells: what the list is there. heads: the arrays that
+    hold each of these. tags: of variables that are tags, how many cells are left, and the tag of none.
     """
 
     def __init__(
@@ -267,11 +324,13 @@ class _Walked(Rewriter):
         self.roots, self.program, self.made = roots, program, made
         self.arrays: dict[anf.Var, _Arrays] = {}
         self.tags: dict[anf.Var, tuple[anf.Var, int]] = {}
-        for cell in roots:
+        self.cells = () if made is None else made.cells
+        self.heads: dict[anf.Var, tuple[anf.Var, ...]] = {}
+        for cell in (*roots, *self.cells):
             self.env[cell] = anf.fresh(cell.name, I64)
 
     def bind(self, var: anf.Var) -> anf.Var:
-        return self.left(var) if var in self.roots else super().bind(var)
+        return self.left(var) if var in self.roots or var in self.cells else super().bind(var)
 
     def left(self, cell: anf.Atom) -> anf.Var:
         """How many cells there are from one on."""
@@ -323,44 +382,79 @@ class _Walked(Rewriter):
             self.keep(let, op, (var,))
 
     def _loop(self, let: anf.Let, op: anf.For, made: _Made) -> None:
-        """Has a loop set an element of arrays in place of each cell that it makes."""
-        cell = made.cell.op
-        assert isinstance(cell, anf.Construct)
+        """Has a loop set elements of arrays in place of the cells that it makes."""
+        k, int_zero = made.position, anf.Lit(0, "i64")
         low, high = self.size(op.low), self.size(op.high)
-        trips = self.emit(anf.IndexExpr(high - low), I64, "n", let.span)
-        size = self.emit(anf.Prim("maximum", (trips, anf.Lit(0, "i64"))), I64, "n", let.span)
+        trips = self.emit(anf.IndexExpr((high - low) * made.most), I64, "n", let.span)
+        size = self.emit(anf.Prim("maximum", (trips, int_zero)), I64, "n", let.span)
         shape = (anf.poly(size),)
-        numbers = [(p, a) for p, a in zip(cell.variant.fields, cell.args, strict=True) if p.type != made.list.type]
-        first, state, last = [], [], []
-        for p, _ in numbers:
+        first: list[anf.Atom] = []
+        columns: list[anf.Var] = []
+        for p in _columns(made.list, self.program):
             assert isinstance(p.type, anf.Scalar)
             type = anf.Array(p.type.dtype, shape)
-            axis = anf.Axis(anf.fresh("i", I64), (anf.ZERO,), shape)
-            zeros = anf.Comp(
-                (axis,), anf.Block((), (zero(p.type.dtype),)), (anf.Reduce(shape, (anf.poly(axis.var),), "set"),)
-            )
-            first.append(self.emit(zeros, type, p.name, let.span))
-            state.append(anf.fresh(p.name, type))
-            last.append(anf.fresh(p.name, type))
+            first.append(self.emit(_blank(type) if made.same else anf.Empty(type.dtype, shape), type, p.name, let.span))
+            columns.append(anf.fresh(p.name, type))
         index = self.bind(op.index)
-        k = made.position
-        params = [self.bind(p) for p in _without(op.params, k)]
+        params = [self.bind(p) for p in op.params]
+        left, last = params[k], self.left(made.list)
         outer, self.lets = self.lets, []
-        updated: list[anf.Atom] = []
-        for inner in op.body.lets:
-            if inner is not made.cell:
-                self.rule(inner)
-                continue
-            for (_, value), array in zip(numbers, state, strict=True):
-                update = anf.Update(array, (anf.poly(index) - low,), self.atom(value))
-                updated.append(self.emit(update, array.type, array.name, inner.span))
-        results = [self.atom(r) for r in _without(op.body.results, k)]
-        body, self.lets = anf.Block(tuple(self.lets), (*results, *updated)), outer
-        init = [self.atom(a) for a in _without(op.init, k)]
-        loop = anf.For(index, low, high, (*params, *state), (*init, *first), body)
-        self.write(anf.Let((*(self.bind(v) for v in _without(let.vars, k)), *last), loop, let.span))
-        self.write(anf.Let((self.left(made.list),), anf.IndexExpr(anf.poly(size)), let.span))
-        self.arrays[made.list] = _Arrays(size, tuple(last))
+        if made.same:
+            self.write(anf.Let((left,), anf.IndexExpr((anf.poly(index) - low) * made.most), let.span))
+        self.heads[op.params[k]] = tuple(columns)
+        results = self._lets(op.body)
+        end = op.body.results[k + op.early]
+        assert isinstance(end, anf.Var)
+        body, self.lets = anf.Block(tuple(self.lets), (*results, *self.heads[end])), outer
+        init = [int_zero if j == k else self.atom(a) for j, a in enumerate(op.init)]
+        vars = [self.bind(v) for v in let.vars]
+        arrays = [anf.fresh(c.name, c.type) for c in columns]
+        if made.same:
+            params, init, vars = _without(params, k), _without(init, k), _without(vars, k)
+            body = replace(body, results=tuple(_without(body.results, k)))
+        loop = anf.For(index, low, high, (*params, *columns), (*init, *first), body, op.early)
+        self.write(anf.Let((*vars, *arrays), loop, let.span))
+        if made.same:
+            self.write(anf.Let((last,), anf.IndexExpr(anf.poly(size)), let.span))
+        self.arrays[made.list] = _Arrays(size, tuple(arrays))
+
+    def _lets(self, block: anf.Block) -> tuple[anf.Atom, ...]:
+        """Writes the lets of a block that makes cells, and gives its results; of cells how many there are."""
+        for let in block.lets:
+            made = next((v for v in let.vars if v in self.cells), None)
+            match let.op:
+                case anf.Construct(_, args) if made is not None:
+                    (rest,) = [a for a in args if isinstance(a, anf.Var) and a in self.cells]
+                    updated, at = [], anf.poly(self.left(rest))
+                    for value, array in zip([a for a in args if a is not rest], self.heads[rest], strict=True):
+                        update = anf.Update(array, (at,), self.atom(value))
+                        updated.append(self.emit(update, array.type, array.name, let.span))
+                    self.heads[made] = tuple(updated)
+                    self.write(anf.Let((self.left(made),), anf.IndexExpr(at + 1), let.span))
+                case anf.If(condition, then, otherwise, cold=cold) if made is not None:
+                    arms = []
+                    for arm in (then, otherwise):
+                        outer, self.lets = self.lets, []
+                        results = self._lets(arm)
+                        head = arm.results[let.vars.index(made)]
+                        assert isinstance(head, anf.Var)
+                        arms.append(anf.Block(tuple(self.lets), (*results, *self.heads[head])))
+                        self.lets = outer
+                    self.heads[made] = tuple([anf.fresh(a.name, a.type) for a in self.heads[self.cells[0]]])
+                    op = anf.If(self.atom(condition), arms[0], arms[1], cold=cold)
+                    self.write(anf.Let((*(self.bind(v) for v in let.vars), *self.heads[made]), op, let.span))
+                case _:
+                    self.rule(let)
+        return tuple([self.atom(r) for r in block.results])
+
+
+def _blank(type: anf.Array) -> anf.Comp:
+    """An array of zeros."""
+    (size,) = type.shape
+    axis = anf.Axis(anf.fresh("i", I64), (anf.ZERO,), (size,))
+    return anf.Comp(
+        (axis,), anf.Block((), (zero(type.dtype),)), (anf.Reduce(type.shape, (anf.poly(axis.var),), "set"),)
+    )
 
 
 def _without(items: Sequence[T], position: int) -> list[T]:
