@@ -26,24 +26,7 @@ from dataclasses import dataclass, replace
 
 from dlang.inequalities import GREATEST, LEAST
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import (
-    ZERO,
-    Assert,
-    Atom,
-    Block,
-    For,
-    If,
-    IndexExpr,
-    Let,
-    Lit,
-    Prim,
-    Scalar,
-    Size,
-    Var,
-    While,
-    fresh,
-    poly,
-)
+from dlang.ir.anf import ZERO, Assert, Atom, Block, For, If, IndexExpr, Let, Lit, Prim, Size, Var, While, fresh, poly
 from dlang.ir.builder import Builder, i64
 from dlang.ir.comprehension_queries import with_state
 from dlang.ir.substitution import refresh, substitute
@@ -219,11 +202,11 @@ def _with_flags(body: Block, flags: Mapping[Var, Lit]) -> tuple[tuple[Let, ...],
 def _flags(vars: Sequence[Var], arm: Block) -> dict[Atom, bool]:
     """The variables of a branch that are true or false where an arm of it runs."""
     pairs = zip(vars, arm.results, strict=True)
-    return {v: bool(r.value) for v, r in pairs if isinstance(r, Lit) and r.type == Scalar("bool")}
+    return {v: bool(r.value) for v, r in pairs if isinstance(r, Lit) and isinstance(r.value, bool)}
 
 
 def _decided(atom: Atom, lets: Sequence[Let], known: Mapping[Atom, bool]) -> bool | None:
-    """Whether something is true where the truth of others is known; None if that does not say it."""
+    """Tells whether something is true where the truth of others is known; None if that does not say it."""
     if isinstance(atom, Lit) or atom in known:
         return known.get(atom) if isinstance(atom, Var) else bool(atom.value)
     op = next((let.op for let in lets if atom in let.vars), None)

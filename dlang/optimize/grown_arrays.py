@@ -26,12 +26,15 @@ from math import prod
 from dlang.ir import anf
 from dlang.ir.axes import section
 from dlang.ir.builder import Builder, i64
-from dlang.ir.traverse import bound_vars, map_bodies, map_inner, type_vars, with_lets
+from dlang.ir.traverse import bound_vars, map_bodies, map_inner, mentioned, type_vars, with_lets
 from dlang.ir.types import I64, array_type
 from dlang.optimize.tails import zero
 
 MOST_AT_ONCE = 4
 """Numbers by which an iteration may make an array longer that has room for all: it may hold few of them in the end."""
+
+
+FEW_ITERATIONS = 1 << 16
 
 
 def grown_arrays(program: anf.Program) -> anf.Program:
@@ -42,11 +45,13 @@ def grown_arrays(program: anf.Program) -> anf.Program:
 def _whole(block: anf.Block) -> anf.Block:
     block = map_inner(block, _whole)
     lets: list[anf.Let] = []
+    known = Builder()
     for let in block.lets:
+        known.append(let)
         new = [let]
         while isinstance(op := new[-1].op, anf.For) and (grown := next(_grown(op), None)) is not None:
             new[-1:] = _from_the_start(new[-1], op, grown)
-        while isinstance(op := new[0].op, anf.For) and (some := next(_sometimes(op), None)) is not None:
+        while isinstance(op := new[0].op, anf.For) and (some := next(_sometimes(op, known), None)) is not None:
             new[:1] = _with_room(new[0], op, some)
         lets += new
     return with_lets(block, lets, block.results)
@@ -82,21 +87,56 @@ def _length(arrays: Sequence[anf.Var]) -> anf.Size:
 
 def _grown(op: anf.For) -> Iterator[_Grown]:
     """The sizes in the state of a loop that grow by the same in each iteration, as do all arrays of them."""
-    if op.early:
-        return
-    defined = {v: let for let in op.body.lets for v in let.vars}
-    inside = {op.index, *op.params, *bound_vars(op.body)}
-    for k, size in enumerate(op.params):
-        sized = [j for j, p in enumerate(op.params) if size in type_vars(p.type)]
-        after = op.body.results[k]
+    all_sized = {} if op.early else _sized(op)
+    defined = {v: let for let in op.body.lets for v in let.vars} if all_sized else {}
+    inside = {op.index, *op.params, *bound_vars(op.body)} if all_sized else set()
+    for k, sized in all_sized.items():
+        size, after = op.params[k], op.body.results[k]
         last = defined.get(after) if isinstance(after, anf.Var) else None
-        if size.type != I64 or not sized or last is None or not isinstance(last.op, anf.IndexExpr):
+        if last is None or not isinstance(last.op, anf.IndexExpr):
             continue
         step = last.op.size - anf.poly(size)
         arrays = [_joined(op, j, size, defined) for j in sized]
         known = [a for a in arrays if a is not None and _length([*a.before, *a.behind]) == step]
         if len(known) == len(arrays) and not any(s.mentions(inside) for s in (step, *(a.more for a in known))):
             yield _Grown(k, step, tuple(known))
+
+
+def _sized(op: anf.For) -> dict[int, list[int]]:
+    """The positions of the sizes in the state of a loop, each with those of the arrays which are of that size."""
+    at = {p: k for k, p in enumerate(op.params) if p.type == I64}
+    out: dict[int, list[int]] = {}
+    for j, p in enumerate(op.params):
+        if isinstance(p.type, anf.Array):
+            for k in dict.fromkeys(at[v] for v in type_vars(p.type) if v in at):
+                out.setdefault(k, []).append(j)
+    return out
+
+
+def goes_over_arrays(op: anf.For, known: Builder) -> bool:
+    """Tells whether a loop has no more iterations than arrays that it reads have elements, or few: there is memory for
+    what each may add, though few do. known: has emitted what is before it."""
+    trips = _opened(op.high - op.low, known)
+    if trips.constant is not None:
+        return trips.constant <= FEW_ITERATIONS
+    inside = {op.index, *bound_vars(op.body)}
+    read = [a for a in mentioned(op.body) if isinstance(a.type, anf.Array) and a not in inside]
+    sizes = {v for a in read for v in type_vars(a.type)}
+    return all(v in sizes for v in trips.atoms())
+
+
+def _opened(size: anf.Size, known: Builder) -> anf.Size:
+    """A number that is at least 0 in terms of what it is made of."""
+
+    def value(v: anf.Var) -> anf.Size | None:
+        match known.definition(v):
+            case anf.Prim("maximum", (x, anf.Lit(value=0))):
+                return _opened(anf.poly(x), known)
+            case _:
+                made = known.as_poly(v, through_checks=True)
+                return None if made.atom is v else _opened(made, known)
+
+    return size.substitute(value)
 
 
 def _joined(op: anf.For, position: int, size: anf.Var, defined: dict[anf.Var, anf.Let]) -> _Joined | None:
@@ -198,13 +238,14 @@ class _Sometimes:
     ahead: bool
 
 
-def _sometimes(op: anf.For) -> Iterator[_Sometimes]:
+def _sometimes(op: anf.For, known: Builder) -> Iterator[_Sometimes]:
     """The sizes in the state of a loop of which one array is, that branches make longer or leave as it is."""
-    inside = {op.index, *op.params, *bound_vars(op.body)}
-    after = op.body.results[op.early :]
-    for k, size in enumerate(op.params):
-        sized = [j for j, p in enumerate(op.params) if size in type_vars(p.type)]
-        if size.type != I64 or len(sized) != 1:
+    all_sized = {} if op.early or not goes_over_arrays(op, known) else _sized(op)
+    inside = {op.index, *op.params, *bound_vars(op.body)} if all_sized else set()
+    after = op.body.results
+    for k, sized in all_sized.items():
+        size = op.params[k]
+        if len(sized) != 1:
             continue
         (j,) = sized
         dtype, shape = array_type(op.params[j]).dtype, array_type(op.params[j]).shape
@@ -265,13 +306,13 @@ def _with_room(let: anf.Let, op: anf.For, some: _Sometimes) -> list[anf.Let]:
     roomy = _Roomy(param, whole, room, some)
     with b.scope() as inner:
         roomy.show(b, param, whole, anf.poly(size))
-        after = op.body.results[some.array + op.early]
+        after = op.body.results[some.array]
         made = roomy.block(b, op.body, after)
     results = [*op.body.results]
-    results[some.array + op.early] = made
+    results[some.array] = made
     params = tuple([whole if p is param else p for p in op.params])
     init = tuple([first if k == some.array else a for k, a in enumerate(op.init)])
-    loop = anf.For(op.index, op.low, op.high, params, init, anf.Block(tuple(inner), tuple(results)), op.early)
+    loop = anf.For(op.index, op.low, op.high, params, init, anf.Block(tuple(inner), tuple(results)))
     vars = tuple([last if k == some.array else v for k, v in enumerate(let.vars)])
     with b.scope() as behind:
         roomy.show(b, let.vars[some.array], last, anf.poly(let.vars[some.size]))

@@ -19,11 +19,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from dlang.ir import anf
+from dlang.ir.builder import Builder
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.traverse import count_uses, mentioned, op_blocks, walk, with_body
 from dlang.ir.types import I64
 from dlang.ops.primitives import OPPOSITE
 from dlang.optimize.counted_calls import counted_calls
+from dlang.optimize.grown_arrays import goes_over_arrays
 from dlang.optimize.inline import inline
 from dlang.optimize.tails import zero
 
@@ -36,7 +38,7 @@ def lists(program: anf.Program, entries: Sequence[str]) -> anf.Program:
     """The program with arrays in the place of such lists, and loops in that of recursion over them."""
     if not any(_cells(datatype) for datatype in program.datatypes.values()):
         return program
-    while (new := _without_one(program)) is not program:
+    while (new := _without_some(program)) is not program:
         program = counted_calls(inline(new, entries), entries)
     return program
 
@@ -74,11 +76,13 @@ class _Made:
 def _made(block: anf.Block, program: anf.Program) -> Iterator[_Made]:
     """The loops of a block that put cells in front of none."""
     empty = {let.vars[0] for let in walk(block) if isinstance(let.op, anf.Construct) and not let.op.variant.fields}
+    known = Builder()
     for let in walk(block):
         op = let.op
-        if not isinstance(op, anf.For):
+        known.append(let)
+        if not isinstance(op, anf.For) or op.early:
             continue
-        for k, (param, first, last) in enumerate(zip(op.params, op.init, op.body.results[op.early :], strict=True)):
+        for k, (param, first, last) in enumerate(zip(op.params, op.init, op.body.results, strict=True)):
             if first not in empty or not isinstance(param.type, anf.Scalar):
                 continue
             if _cells(program.datatypes[param.type.dtype]) is None:
@@ -86,9 +90,10 @@ def _made(block: anf.Block, program: anf.Program) -> Iterator[_Made]:
             making = _Making(param, {v: inner for inner in walk(op.body) for v in inner.vars})
             most, uses = making.cells(last), count_uses(op.body)
             alone = all(uses[v] == n and _on_a_path(op.body, v) <= 1 for v, n in making.used.items())
-            if most is not None and 1 <= most <= MOST_CELLS and alone:
-                same = not op.early and not any(isinstance(making.defined[v].op, anf.If) for v in making.most)
+            same = not any(isinstance(making.defined[v].op, anf.If) for v in making.most)
+            if most is not None and 1 <= most <= MOST_CELLS and alone and (same or goes_over_arrays(op, known)):
                 yield _Made(let, k, (param, *making.most), most, same)
+                break
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,23 +153,26 @@ Handed = tuple[str, frozenset[int]]
 class _Walk:
     """The places in a function where cells of lists go.
 
-    roots: of each cell the list that it is of. calls: what cells are handed to.
+    roots: of each cell the list that it is of. calls: what cells are handed to, with the arguments. held: the lists
+    whose cells go elsewhere.
     """
 
     roots: dict[anf.Var, anf.Var]
-    calls: list[Handed]
+    calls: list[tuple[Handed, tuple[anf.Atom, ...]]]
+    held: set[anf.Var]
 
     @staticmethod
-    def of(body: anf.Block, lists: Sequence[anf.Var], program: anf.Program) -> _Walk | None:
-        """The walk from some lists on; None if cells go elsewhere."""
-        walk_ = _Walk({v: v for v in lists}, [])
+    def of(body: anf.Block, lists: Sequence[anf.Var], program: anf.Program) -> _Walk:
+        """The walk from some lists on."""
+        walk_ = _Walk({v: v for v in lists}, [], set())
         known = 0
         while len(walk_.roots) > known:
             known = len(walk_.roots)
             for let in walk(body):
                 walk_._follow(let)
-        stays = walk_._only_walks(body, program) and not any(r in walk_.roots for r in body.results)
-        return walk_ if stays else None
+        walk_._judge(body, program)
+        walk_._holds(*body.results)
+        return walk_
 
     def root(self, atom: anf.Atom) -> anf.Var | None:
         return self.roots.get(atom) if isinstance(atom, anf.Var) else None
@@ -184,77 +192,83 @@ class _Walk:
                     if (root := self.root(first)) is not None:
                         self.roots[var] = self.roots[param] = root
 
-    def _only_walks(self, block: anf.Block, program: anf.Program) -> bool:
-        """Tells whether cells are only looked at and handed on, and each place has those of one list."""
+    def _holds(self, *atoms: anf.Atom) -> None:
+        """Notes the lists whose cells stay somewhere."""
+        self.held.update(root for a in atoms if (root := self.root(a)) is not None)
+
+    def _judge(self, block: anf.Block, program: anf.Program) -> None:
+        """Notes which cells are not only looked at and handed on, to where those of one list are."""
         for let in block.lets:
             op = let.op
+            places: list[tuple[anf.Atom, ...]] = []
             match op:
-                case anf.Tag() | anf.Fields() | anf.Comp():
+                case anf.Tag() | anf.Fields():
                     pass
+                case anf.Comp():
+                    self._holds(*op.body.results)
                 case anf.Call(name, args):
                     positions = frozenset(k for k, a in enumerate(args) if self.root(a) is not None)
                     f = program.functions[name]
                     if positions and (f.rules is not None or f.consumed):
-                        return False
-                    if positions:
-                        self.calls.append((name, positions))
+                        self._holds(*args)
+                    elif positions:
+                        self.calls.append(((name, positions), args))
                 case anf.If(_, then, otherwise):
-                    if any(
-                        not self.root(v) is self.root(a) is self.root(b)
-                        for v, a, b in zip(let.vars, then.results, otherwise.results, strict=True)
-                    ):
-                        return False
+                    places += zip(let.vars, then.results, otherwise.results, strict=True)
                 case (
                     anf.For(params=params, init=init, body=body, early=early)
                     | anf.While(params=params, init=init, body=body, early=early)
                 ):
-                    last = body.results[1:] if early else body.results
-                    if any(
-                        not self.root(v) is self.root(p) is self.root(a) is self.root(b)
-                        for v, p, a, b in zip(let.vars, params, init, last, strict=True)
-                        if self.root(v) is not v
-                    ):
-                        return False
+                    state = zip(let.vars, params, init, body.results[early:], strict=True)
+                    places += [place for place in state if self.root(place[0]) is not place[0]]
                 case _:
-                    if any(v in self.roots for v in mentioned(op)):
-                        return False
-            if isinstance(op, anf.Comp) and any(r in self.roots for r in op.body.results):
-                return False
-            if not all(self._only_walks(inner, program) for inner in op_blocks(op)):
-                return False
-        return True
+                    self._holds(*mentioned(op))
+            for place in places:
+                if len({self.root(a) for a in place}) > 1:
+                    self._holds(*place)
+            for inner in op_blocks(op):
+                self._judge(inner, program)
 
 
-def _without_one(program: anf.Program) -> anf.Program:
-    """The program with an array in the place of one list."""
+def _without_some(program: anf.Program) -> anf.Program:
+    """The program with arrays in the place of the lists that a function makes."""
     finished = program.finished.get
     for name, f in program.functions.items():
         if finished(name) is f or f.rules is not None:
             continue
-        for made in _made(f.body, program):
-            first = _Walk.of(f.body, [made.list], program)
-            if first is None or (walks := _handed(first, program)) is None:
+        made = {m.list: m for m in _made(f.body, program)}
+        while made:
+            first = _Walk.of(f.body, [*made], program)
+            walks: dict[Handed, _Walk] = {}
+            for handed, args in first.calls:
+                found = _handed(handed, program, walks)
+                if found is None:
+                    first._holds(*args)
+                else:
+                    walks |= found
+            if first.held:
+                made = {v: m for v, m in made.items() if v not in first.held}
                 continue
             copies = {_name(handed): _copy(handed, walk_, program) for handed, walk_ in walks.items()}
-            body = _Walked(first.roots, program, made=made).block(f.body)
+            body = _Walked(first.roots, program, made).block(f.body)
             return replace(program, functions={**program.functions, **copies, name: with_body(f, body)})
     return program
 
 
-def _handed(first: _Walk, program: anf.Program) -> dict[Handed, _Walk] | None:
-    """The walks in all functions to which cells are handed on; None if one does anything else with them."""
+def _handed(first: Handed, program: anf.Program, known: Mapping[Handed, _Walk]) -> dict[Handed, _Walk] | None:
+    """The walks in all functions to which cells are handed on, but for known ones; None if one keeps cells."""
     walks: dict[Handed, _Walk] = {}
-    work = [*first.calls]
+    work = [first]
     while work:
         handed = work.pop()
-        if handed in walks:
+        if handed in walks or handed in known:
             continue
         f = program.functions[handed[0]]
         found = _Walk.of(f.body, [f.params[k] for k in sorted(handed[1])], program)
-        if found is None:
+        if found.held:
             return None
         walks[handed] = found
-        work += found.calls
+        work += [to for to, _ in found.calls]
     return walks
 
 
@@ -309,24 +323,24 @@ class _Walked(Rewriter):
     """Puts arrays in the place of lists, and the number of cells that are left in that of cells.
 
     roots: of each cell the list that it is of; left: the variable that takes its place; arrays: those of each list.
-    made: the loop that makes the list, if it is in this function. cells: what the list is there. heads: the arrays that
-    hold each of these. tags: of variables that are tags, how many cells are left, and the tag of none.
+    made: the loops that make lists in this function. cells: what the lists are in them. heads: the arrays that hold
+    each of these. tags: of variables that are tags, how many cells are left, and the tag of none.
     """
 
     def __init__(
         self,
         roots: Mapping[anf.Var, anf.Var],
         program: anf.Program,
-        made: _Made | None = None,
+        made: Mapping[anf.Var, _Made] | None = None,
         renew: bool = False,
     ) -> None:
         super().__init__({}, renew)
-        self.roots, self.program, self.made = roots, program, made
+        self.roots, self.program, self.made = roots, program, made or {}
         self.arrays: dict[anf.Var, _Arrays] = {}
         self.tags: dict[anf.Var, tuple[anf.Var, int]] = {}
-        self.cells = () if made is None else made.cells
+        self.cells = {v for m in self.made.values() for v in m.cells}
         self.heads: dict[anf.Var, tuple[anf.Var, ...]] = {}
-        for cell in (*roots, *self.cells):
+        for cell in (*roots, *sorted(self.cells, key=lambda v: v.serial)):
             self.env[cell] = anf.fresh(cell.name, I64)
 
     def bind(self, var: anf.Var) -> anf.Var:
@@ -340,8 +354,8 @@ class _Walked(Rewriter):
 
     def rule(self, let: anf.Let) -> None:
         match let.op:
-            case anf.For() as op if self.made is not None and let is self.made.loop:
-                self._loop(let, op, self.made)
+            case anf.For() as op if made := [self.made[v] for v in let.vars if v in self.made]:
+                self._loop(let, op, made[0])
             case anf.Tag(anf.Var() as node) if node in self.roots:
                 self._tag(let, node)
             case anf.Prim("eq" | "ne" as name, (anf.Var() as tag, anf.Lit(value=value))) if tag in self.tags:
@@ -403,7 +417,7 @@ class _Walked(Rewriter):
             self.write(anf.Let((left,), anf.IndexExpr((anf.poly(index) - low) * made.most), let.span))
         self.heads[op.params[k]] = tuple(columns)
         results = self._lets(op.body)
-        end = op.body.results[k + op.early]
+        end = op.body.results[k]
         assert isinstance(end, anf.Var)
         body, self.lets = anf.Block(tuple(self.lets), (*results, *self.heads[end])), outer
         init = [int_zero if j == k else self.atom(a) for j, a in enumerate(op.init)]
@@ -412,7 +426,7 @@ class _Walked(Rewriter):
         if made.same:
             params, init, vars = _without(params, k), _without(init, k), _without(vars, k)
             body = replace(body, results=tuple(_without(body.results, k)))
-        loop = anf.For(index, low, high, (*params, *columns), (*init, *first), body, op.early)
+        loop = anf.For(index, low, high, (*params, *columns), (*init, *first), body)
         self.write(anf.Let((*vars, *arrays), loop, let.span))
         if made.same:
             self.write(anf.Let((last,), anf.IndexExpr(anf.poly(size)), let.span))
@@ -432,15 +446,16 @@ class _Walked(Rewriter):
                     self.heads[made] = tuple(updated)
                     self.write(anf.Let((self.left(made),), anf.IndexExpr(at + 1), let.span))
                 case anf.If(condition, then, otherwise, cold=cold) if made is not None:
-                    arms = []
+                    arms, arrays = [], tuple[anf.Var, ...]()
                     for arm in (then, otherwise):
                         outer, self.lets = self.lets, []
                         results = self._lets(arm)
                         head = arm.results[let.vars.index(made)]
                         assert isinstance(head, anf.Var)
-                        arms.append(anf.Block(tuple(self.lets), (*results, *self.heads[head])))
+                        arrays = self.heads[head]
+                        arms.append(anf.Block(tuple(self.lets), (*results, *arrays)))
                         self.lets = outer
-                    self.heads[made] = tuple([anf.fresh(a.name, a.type) for a in self.heads[self.cells[0]]])
+                    self.heads[made] = tuple([anf.fresh(a.name, a.type) for a in arrays])
                     op = anf.If(self.atom(condition), arms[0], arms[1], cold=cold)
                     self.write(anf.Let((*(self.bind(v) for v in let.vars), *self.heads[made]), op, let.span))
                 case _:

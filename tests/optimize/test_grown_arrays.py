@@ -87,6 +87,12 @@ fn pairs(c: f64[k], x: f64) -> f64 {
   for v in c { if v > 0.0 { y = concat(y, [[v, x * v]]) } }
   sum(weighed(row) * sin(f64(i)) for (i, row) in enumerate(y))
 }
+fn counted(c: f64[k], x: f64) -> f64 = weighed(rare(c, 2 * len(c) // 2, x))
+fn rare(c: f64[k], m: i64, x: f64) -> f64[?] {
+  var y: f64[?] = [x]
+  for i < m { if i % 7 == 3 { y = concat(y, [x * f64(i)]) } }
+  y
+}
 fn several(c: f64[k], x: f64) -> f64 {
   var y: f64[?] = [x]
   for v in c { if v > x { y = concat(y, c) } }
@@ -107,8 +113,8 @@ fn second(c: f64[k], x: f64) -> f64[k] = grad(|a: f64[k]| others(a, x))(c)
 fn curved(c: f64[k], x: f64) -> f64 = sum(second(c, x) ** 2)
 """
 GROWN = ["pushed", "recursive", "both_sides", "rows", "looked_at", "summed", "two", "nested", "none"]
-ROOMY = ["chosen", "filtered", "sides", "until", "pairs"]
-OTHERS = ["several", "doubled"]
+ROOMY = ["chosen", "filtered", "sides", "pairs"]
+OTHERS = ["several", "doubled", "until", "counted"]
 COMPILED, MEANING = dlang.compile(PROGRAM), dlang.compile(PROGRAM, backend="interp")
 
 
@@ -148,5 +154,5 @@ def test_elements_are_written_once() -> None:
     assert np.isfinite(COMPILED.filtered(np.full(n, 0.1), 0.05))
 
 
-def test_arrays_that_some_iterations_make_longer_by_much_have_no_room_for_all() -> None:
-    assert all(joins(name) == 1 for name in OTHERS)
+def test_there_is_no_room_for_all_where_that_may_be_much_more_than_comes() -> None:
+    assert all(joins(name) > 0 for name in OTHERS)
