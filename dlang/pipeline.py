@@ -42,6 +42,7 @@ from dlang.optimize.dead_fill import dead_fill
 from dlang.optimize.distribute import distribute
 from dlang.optimize.fuse import fuse
 from dlang.optimize.fuse_outer_axis import fuse_outer_axis
+from dlang.optimize.grown_arrays import grown_arrays
 from dlang.optimize.guards import guards
 from dlang.optimize.half_operands import half_operands
 from dlang.optimize.hoist import hoist
@@ -51,6 +52,7 @@ from dlang.optimize.inline import inline
 from dlang.optimize.jacobians import jacobians
 from dlang.optimize.joined_arrays import joined_arrays
 from dlang.optimize.jump_threading import jump_threading
+from dlang.optimize.lists import lists
 from dlang.optimize.loop_points import loop_points
 from dlang.optimize.narrow import narrow
 from dlang.optimize.one_element import one_element
@@ -142,6 +144,10 @@ PASSES: tuple[CorePass, ...] = (
          "puts bodies of functions in the place of calls, callees before callers", exact=True),
     Pass("counted_calls", lambda program, to: counted_calls(program, to.entries), NORMAL,
          "makes loops of recursion that counts", exact=True),
+    Pass("lists", lambda program, to: lists(program, to.entries), NORMAL,
+         "keeps lists that are made in order, and only walked, as arrays", exact=True),
+    _plain("grown_arrays", grown_arrays, NORMAL,
+           "makes arrays as long from the start as a loop makes them", exact=True),
     _plain("parts", parts, NORMAL, "hands recursive functions a whole array and an offset in place of a part",
            exact=True),
     _plain("index_checks", remove_index_checks, NORMAL, "removes checks of indices that loops and conditions prove",

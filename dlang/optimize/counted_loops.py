@@ -29,10 +29,10 @@ from dlang.ir.affine import Knowledge
 from dlang.ir.anf import ZERO, Assert, Atom, Block, For, If, IndexExpr, Let, Lit, Prim, Size, Var, While, fresh, poly
 from dlang.ir.builder import Builder, i64
 from dlang.ir.comprehension_queries import with_state
-from dlang.ir.substitution import substitute
+from dlang.ir.substitution import refresh, substitute
 from dlang.ir.traverse import mentioned, type_vars
 from dlang.ir.types import I64
-from dlang.ops.primitives import GAPS, SWAPPED
+from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
 
 Sizes = Mapping[Var, Size]  # of the i64 variables that are names of polynomials
 
@@ -44,16 +44,21 @@ end."""
 def counted(let: Let, op: For | While, known: Knowledge, sizes: Sizes) -> list[Let]:
     """A loop in a simpler form, with what comes before it; nothing if it is in the simplest.
 
-    First a condition loses what does not depend on the state; then the loop is a `for`, if it counts; then a `for` has
-    no state that its index determines. known: of the place of the loop.
+    First what ends a loop before an iteration does anything is its condition, which loses what does not depend on the
+    state; then the loop is a `for`, if it counts; then a `for` has no state that its index determines. known: of
+    the place of the loop.
     """
     if isinstance(op, For):
         return _without_counts(let, op, known, sizes)
+    if asked := _asked_first(let, op):
+        return asked
     setup, condition = _lifted(op)
     if setup:
         return [*setup, replace(let, op=replace(op, condition=condition))]
     if not all(isinstance(inner.op, Prim | IndexExpr) for inner in condition.lets):
         return []
+    if (ordered := _ordered(op, known, sizes)) is not None:
+        return [replace(let, op=ordered)]
     for count in _counts(op, _steps(op)):
         is_all = condition.results[0] is count.test and count.end not in op.params
         same = count.least == count.most and count.towards[0] > 0
@@ -131,6 +136,123 @@ def _lifted(op: While) -> tuple[list[Let], Block]:
             varying.update(let.vars)
             repeated.append(let)
     return setup, Block(tuple(repeated), op.condition.results)
+
+
+def _asked_first(let: Let, op: While) -> list[Let]:
+    """The loop with a branch in its condition that ends it where an iteration begins, and leaves all as it is but for
+    flags that say so; nothing if it has none."""
+    flags = {p: Lit(value, "bool") for p, value in settled(op).items()}
+    if not op.early or (flags and op.condition != Block((), (Lit(True, "bool"),))):
+        return []
+    lets, results = _with_flags(op.body, flags)
+    at = next((k for k, inner in enumerate(lets) if not inner.op.IS.scalar), None)
+    if at is None or not all(inner.op.IS.scalar for inner in lets[at + 1 :]):
+        return []
+    vars, branch = lets[at].vars, lets[at].op
+    test = next((inner for inner in lets[:at] if isinstance(branch, If) and branch.condition in inner.vars), None)
+    if not isinstance(branch, If) or test is None:
+        return []
+    for ends, stays, goes in ((True, branch.then, branch.otherwise), (False, branch.otherwise, branch.then)):
+        left: dict[Atom, Atom] = {**dict(zip(vars, stays.results, strict=True)), test.vars[0]: Lit(ends, "bool")}
+        last = [left.get(r, r) for r in results[1:]]
+        same = all(a is p or (p in flags and isinstance(a, Lit)) for a, p in zip(last, op.params, strict=True))
+        end = _decided(results[0], lets, {test.vars[0]: ends, **_flags(vars, stays)})
+        on = _decided(results[0], lets, {test.vars[0]: not ends, **_flags(vars, goes)})
+        if stays.lets or not same or end is not False or (flags and not on):
+            continue
+        asked = refresh(Block(lets[:at], (test.vars[0],)))
+        b = Builder({}, lets[at].span)
+        with b.scope() as condition:
+            for inner in (*op.condition.lets, *asked.lets):
+                b.append(inner)
+            go: Atom = asked.results[0] if not ends else _denied(b, asked.results[0])
+            if op.condition.results != (Lit(True, "bool"),):
+                go = b.prim("and", op.condition.results[0], go)
+        rest = substitute(Block(lets[at + 1 :], results), dict(zip(vars, goes.results, strict=True)))
+        after = [p if p in flags else r for p, r in zip(op.params, rest.results[1:], strict=True)]
+        body = Block((*lets[:at], *goes.lets, *rest.lets), (*(() if on else rest.results[:1]), *after))
+        loop = replace(op, condition=Block(tuple(condition), (go,)), body=body, early=not on)
+        bound = tuple([fresh(v.name, v.type) if p in flags else v for v, p in zip(let.vars, op.params, strict=True)])
+        said = zip(let.vars, op.params, last, strict=True)
+        return [
+            replace(let, vars=bound, op=loop),
+            *[Let((v,), Prim("or", (a, a)), let.span) for v, p, a in said if p in flags],
+        ]
+    return []
+
+
+def _with_flags(body: Block, flags: Mapping[Var, Lit]) -> tuple[tuple[Let, ...], tuple[Atom, ...]]:
+    """The lets and results of a body with what flags are in each iteration, and no branches that only make others."""
+    body = substitute(body, flags)
+    lets, same = [], dict[Var, Atom]()
+    for let in body.lets:
+        match let.op:
+            case If(condition, Block((), (Lit(value=True),)), Block((), (Lit(value=False),))):
+                same[let.vars[0]] = condition
+                continue
+            case If(condition, Block((), (Lit(value=False),)), Block((), (Lit(value=True),))):
+                let = replace(let, op=Prim("not", (condition,)))
+            case _:
+                pass
+        lets.append(let)
+    body = substitute(Block(tuple(lets), body.results), same)
+    return body.lets, body.results
+
+
+def _flags(vars: Sequence[Var], arm: Block) -> dict[Atom, bool]:
+    """The variables of a branch that are true or false where an arm of it runs."""
+    pairs = zip(vars, arm.results, strict=True)
+    return {v: bool(r.value) for v, r in pairs if isinstance(r, Lit) and isinstance(r.value, bool)}
+
+
+def _decided(atom: Atom, lets: Sequence[Let], known: Mapping[Atom, bool]) -> bool | None:
+    """Tells whether something is true where the truth of others is known; None if that does not say it."""
+    if isinstance(atom, Lit) or atom in known:
+        return known.get(atom) if isinstance(atom, Var) else bool(atom.value)
+    op = next((let.op for let in lets if atom in let.vars), None)
+    match op:
+        case Prim("not", (x,)):
+            value = _decided(x, lets, known)
+            return None if value is None else not value
+        case Prim(name, args) if name in OPPOSITE and args[0].type == I64:
+            for let in lets:
+                if let.vars and let.vars[0] in known and isinstance(let.op, Prim) and let.op.args == args:
+                    if let.op.name in (name, OPPOSITE[name]):
+                        return known[let.vars[0]] == (let.op.name == name)
+            return None
+        case _:
+            return None
+
+
+def _denied(b: Builder, test: Atom) -> Var:
+    """Emits that something does not hold, by the opposite comparison where it is one of integers."""
+    made = b.definition(test) if isinstance(test, Var) else None
+    if isinstance(made, Prim) and made.name in OPPOSITE and made.args[0].type == I64:
+        return b.prim(OPPOSITE[made.name], *made.args)
+    return b.prim("not", test)
+
+
+def _ordered(op: While, known: Knowledge, sizes: Sizes) -> While | None:
+    """The loop that asks whether a number is less than its end, or more, in place of whether it is another number: it
+    comes nearer by one in each iteration."""
+    result = op.condition.results[0]
+    test = next((let for let in op.condition.lets if result in let.vars), None)
+    if test is None or not isinstance(test.op, Prim) or test.op.name != "ne":
+        return None
+    steps = _steps(op)
+    for x, end in (test.op.args, test.op.args[::-1]):
+        step = steps.get(x) if isinstance(x, Var) else None
+        if step is None or end.type != I64 or step.least != step.most or abs(step.least) != 1:
+            continue
+        if end in op.params or any(end in let.vars for let in op.condition.lets):
+            continue
+        assert isinstance(x, Var)
+        start = poly(op.init[op.params.index(x)]).substitute(sizes.get)
+        if known.at_least_zero((poly(end).substitute(sizes.get) - start) * step.least):
+            order = replace(test, op=Prim("lt" if step.least > 0 else "gt", (x, end)))
+            lets = tuple([order if let is test else let for let in op.condition.lets])
+            return replace(op, condition=Block(lets, op.condition.results))
+    return None
 
 
 # ---- between which ends the state stays ------------------------------------------------------------------------------

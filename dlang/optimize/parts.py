@@ -37,6 +37,12 @@ def parts(program: anf.Program) -> anf.Program:
     return program if functions.keys() == program.functions.keys() else replace(program, functions=functions)
 
 
+def whole_arrays(f: anf.Function) -> dict[str, anf.Function]:
+    """A function that calls itself, and the one that is given whole arrays; nothing if it hands on no part of one."""
+    cycle = _Cycle.of([f])
+    return cycle.split() if cycle.handed else {}
+
+
 def _differentiated(program: anf.Program) -> Sequence[str]:
     """The functions that derivatives are taken of, and what these call."""
     ops = [let.op for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, anf.Derivative)]

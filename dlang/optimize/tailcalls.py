@@ -28,11 +28,8 @@ from dlang.ir.substitution import Renaming, Replacement, refresh_vars, substitut
 from dlang.ir.traverse import type_vars
 from dlang.ir.types import I64
 from dlang.ir.update_chains import UpdateChains
-from dlang.optimize.dce import dce
-from dlang.optimize.jump_threading import threaded
 from dlang.optimize.mutual import merge_mutual
-from dlang.optimize.simplify import simplify
-from dlang.optimize.tails import blank, tail_calls, tail_let
+from dlang.optimize.tails import blank, branches_merged, tail_calls, tail_let
 from dlang.optimize.windows import Windows
 
 TRUE, FALSE = anf.Lit(True, "bool"), anf.Lit(False, "bool")
@@ -49,10 +46,7 @@ def tail_calls_to_loops(program: anf.Program) -> anf.Program:
 def _with_branches_merged(program: anf.Program) -> anf.Program:
     """The program in which recursive functions show the calls that an early return hides."""
     recursive = recursive_functions(program)
-    merged = {
-        name: replace(f, body=threaded(f.body)) if name in recursive else f for name, f in program.functions.items()
-    }
-    merged = dce(simplify(replace(program, functions=merged))).functions
+    merged = branches_merged(program, recursive).functions
     better = {
         name
         for name, f in program.functions.items()

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.terms import WIDTHS
+from dlang.ir.traverse import with_body
+from dlang.optimize.dce import dce
+from dlang.optimize.jump_threading import threaded
+from dlang.optimize.simplify import simplify
 from dlang.polynomials import Poly
+
+
+def branches_merged(program: anf.Program, names: Set[str]) -> anf.Program:
+    """The program in which functions of these names show the calls that an early return hides."""
+    functions = program.functions
+    merged = {name: with_body(f, threaded(f.body)) if name in names else f for name, f in functions.items()}
+    return dce(simplify(replace(program, functions=merged)))
 
 
 def tail_let(block: anf.Block) -> anf.Let | None:
@@ -33,7 +45,7 @@ def blank(var: anf.Var, lets: list[anf.Let]) -> anf.Atom:
     """
     match var.type:
         case anf.Scalar(dtype):
-            return _zero(dtype)
+            return zero(dtype)
         case anf.Array(dtype, shape) if dtype in WIDTHS and dtype != "str":
             array = anf.fresh(var.name, var.type)
             lets.append(anf.Let((array,), anf.Empty(dtype, shape)))
@@ -43,14 +55,15 @@ def blank(var: anf.Var, lets: list[anf.Let]) -> anf.Atom:
             index = tuple([anf.poly(axis.var) for axis in axes])
             array = anf.fresh(var.name, var.type)
             lets.append(
-                anf.Let((array,), anf.Comp(axes, anf.Block((), (_zero(dtype),)), (anf.Reduce(shape, index, "set"),)))
+                anf.Let((array,), anf.Comp(axes, anf.Block((), (zero(dtype),)), (anf.Reduce(shape, index, "set"),)))
             )
             return array
         case _:
             raise AssertionError("there is one token at a time")
 
 
-def _zero(dtype: str) -> anf.Lit:
+def zero(dtype: str) -> anf.Lit:
+    """Zero, or what is like it, of a dtype; null for handles."""
     match dtype:
         case "bool":
             return anf.Lit(False, dtype)

@@ -55,13 +55,46 @@ fn asked(x: f64, i: i64) -> f64 {
 }
 fn condition_used(c: f64[k], x: f64) -> f64 = asked(x, k)
 
+fn tail(v: f64[n]) -> f64 = if n == 0 { 0.5 } else { sin(v[0]) * 1.5 + tail(v[1..]) }
+fn by_tail(c: f64[k], x: f64) -> f64 = x * tail(c * x)
+
+fn head(v: f64[n], x: f64) -> f64 = if n == 0 { x } else { head(v[..n - 1], x) * v[n - 1] + x }
+fn by_head(c: f64[k], x: f64) -> f64 = head(c, x)
+
+fn tail_state(v: f64[n], x: f64) -> f64 = if n > 0 { tail_state(v[1..], sin(x) + v[0]) } else { x }
+fn by_tail_state(c: f64[k], x: f64) -> f64 = tail_state(c, x)
+
+fn crossed(v: f64[n], w: f64[n]) -> f64 = if n < 1 { 0.0 } else { v[0] * sin(w[n - 1]) + crossed(v[1..], w[..n - 1]) }
+fn by_two_parts(c: f64[k], x: f64) -> f64 = crossed(c, x * c) * x
+
+fn rows(m: f64[n, d]) -> f64 = if n == 0 { 1.0 } else { rows(m[1..]) * 0.5 + max(m[0]) }
+fn by_rows(c: f64[k], x: f64) -> f64 = rows([[a * x, x - a, sin(a)] for a in c])
+
+fn returned(v: f64[n], i: i64) -> f64 {
+  if n == 0 { return f64(i) }
+  let rest = returned(v[1..], i + 2)
+  v[0] * rest + v[0]
+}
+fn by_early_return(c: f64[k], x: f64) -> f64 = returned(c, 3) * x
+
+fn shorter(v: f64[n], i: i64) -> f64 = if i == 0 { sum(v) } else { v[0] * 0.5 + shorter(v[1..], i - 1) }
+fn by_number_beside(c: f64[k], x: f64) -> f64 = shorter(c, k) * x
+
+fn both_ends(v: f64[n]) -> f64 = if n < 2 { sum(v) } else { v[0] * v[n - 1] + both_ends(v[1..n - 1]) }
+fn by_both_ends(c: f64[k], x: f64) -> f64 = both_ends(c) * x
+
+fn all_parts(c: f64[k], x: f64) -> f64 = by_tail(c, x) + by_head(c, x) + by_tail_state(c, x)
+fn second_of_parts(c: f64[k], x: f64) -> f64[k] = grad(|a: f64[k]| all_parts(a, x))(c)
+fn curved_parts(c: f64[k], x: f64) -> f64 = sum(second_of_parts(c, x) ** 2)
+
 fn second(c: f64[k], x: f64) -> f64[k] = grad(by_horner)(c, x)
 fn curved(c: f64[k], x: f64) -> f64 = sum(second(c, x) ** 2)
 """
 LOOPS = [
     "by_horner", "by_order", "by_state", "by_descent", "by_bound", "by_array", "by_array_after", "by_struct",
+    "by_tail", "by_head", "by_tail_state", "by_two_parts", "by_rows", "by_early_return",
 ]  # fmt: skip
-CALLS = ["two_calls", "by_halves", "with_state_after", "condition_used"]
+CALLS = ["two_calls", "by_halves", "with_state_after", "condition_used", "by_number_beside", "by_both_ends"]
 COMPILED, MEANING = dlang.compile(PROGRAM), dlang.compile(PROGRAM, backend="interp")
 
 
@@ -82,10 +115,10 @@ def test_other_recursion_stays(name: str) -> None:
     assert recursion(name)
 
 
-@pytest.mark.parametrize("name", [*LOOPS, *CALLS, "curved"])
+@pytest.mark.parametrize("name", [*LOOPS, *CALLS, "curved", "curved_parts"])
 def test_values_and_gradients_stay(name: str) -> None:
     rng = np.random.default_rng(0)
-    for k in (1, 2, 5, 9):
+    for k in (0, 1, 2, 3, 4, 5, 8, 9):
         c, x = rng.normal(size=k), rng.normal()
         f, g = getattr(COMPILED, name), getattr(MEANING, name)
         np.testing.assert_allclose(f(c, x), g(c, x), rtol=1e-12)
@@ -112,6 +145,39 @@ def test_what_a_call_checks_is_checked() -> None:
     np.testing.assert_allclose(compiled(c, 3), meaning(c, 3), rtol=1e-14)
     for program in (compiled, meaning):  # one of the checks that fail is reported
         assert "is out of range for axis 0 of size 4" in refusal(program, c, 9)
+
+
+LEFT = """
+fn one(x: f64[n]) -> f64 = if n == 1 { x[0] } else { sin(x[n - 1]) + one(x[1..]) }
+fn state(x: f64[n], y: f64) -> f64 = if n == 2 { y * x[0] } else { state(x[1..], y + x[0]) }
+fn used(x: f64[n], y: f64) -> f64 = if n == 2 { y * sum(x) } else { sin(used(x[..n - 1], y)) }
+fn ones(x: f64[n]) -> f64 = one(x)
+fn states(x: f64[n]) -> f64 = state(x, 1.5)
+fn uses(x: f64[n]) -> f64 = used(x, 1.5)
+"""
+
+
+@pytest.mark.parametrize("name", ["ones", "states", "uses"])
+def test_what_is_left_of_an_array_runs_out_where_it_does_in_the_recursion(name: str) -> None:
+    compiled, meaning = (getattr(dlang.compile(LEFT, backend=backend), name) for backend in ("cpu", "interp"))
+    outcomes = 0
+    for n in range(7):
+        x = np.linspace(0.5, 1.5, n)
+        try:
+            wanted = meaning(x)
+        except dlang.DlangError as failure:
+            assert "[E0801]" in str(failure)
+            for f in (compiled, dlang.grad(compiled)):
+                assert refusal(f, x) == str(failure)
+            outcomes += 1
+        else:
+            np.testing.assert_allclose(compiled(x), wanted, rtol=1e-12)
+            np.testing.assert_allclose(dlang.grad(compiled)(x), dlang.grad(meaning)(x), rtol=1e-10)
+    assert outcomes in (1, 2)
+
+
+def test_recursion_on_what_is_left_needs_no_stack() -> None:
+    assert np.isclose(COMPILED.tail(np.full(1_000_000, 0.5)), 0.5 + 1.5e6 * np.sin(0.5))
 
 
 ENDLESS = """

@@ -168,3 +168,44 @@ def test_random_loops_mean_what_was_written(seed: int) -> None:
         for m in (-1, 0, 2, 6):
             x = np.sin(np.arange(1.0, n + 1))
             made.agree(n, x, m)
+
+
+BREAKS = [
+    "while true { if i == n { break }; s = sin(s) + x[i]; i += 1 }; s + f64(i)",
+    "while true { if i >= n { break }; s = sin(s) + x[i]; i += 1 }; s + f64(i)",
+    "while true { if i < n { s = sin(s) + x[i]; i += 1 } else { break } }; s + f64(i)",
+    "i = n; while true { if i == 0 { break }; i -= 1; s = sin(s) + x[i] }; s + f64(i)",
+    "while i != n { s = sin(s) + x[i]; i += 1 }; s + f64(i)",
+    "i = n; while 0 != i { i -= 1; s = sin(s) + x[i] }; s + f64(i)",
+]
+
+
+@pytest.mark.parametrize("body", BREAKS)
+def test_a_loop_that_ends_where_an_iteration_begins_counts(body: str) -> None:
+    made = made_of(f"fn f(x: f64[n]) -> f64 {{ var (i, s) = (0, 0.0); {body} }}")
+    assert made.kinds() == (1, 0, 0)
+    made.agree_on_arrays()
+
+
+OTHER_BREAKS = [
+    "while true { s = sin(s) + x[i]; i += 1; if i == n { break } }; s",
+    "while true { if i == n { break }; if x[i] > 2.0 { break }; s = sin(s) + x[i]; i += 1 }; s",
+    "while true { if i == n { s += 1.0; break }; s = sin(s) + x[i]; i += 1 }; s",
+    "while s < 3.0 { if i == n { break }; s += x[i]; i += 1 }; s + f64(i)",
+    "while true { if i == n { return s * 2.0 }; s = sin(s) + x[i]; i += 1 }; s",
+    "while true { if i >= n { break }; i += 1; if i == 2 { continue }; s = sin(s) + x[i - 1] }; s",
+    "i = 3; while true { if i >= n { break }; i += 1; if x[i - 1] > 2.0 { return s }; s += 1.0 }; s - 1.0",
+    "var m = 0; while true { let k = i * 2 + m; if k > n { break }; i += 1; m += i % 2; s += x[k - m] }; s",
+]
+
+
+@pytest.mark.parametrize("body", OTHER_BREAKS)
+def test_other_loops_that_break_mean_what_was_written(body: str) -> None:
+    made_of(f"fn f(x: f64[n]) -> f64 {{ var (i, s) = (0, 0.0); {body} }}").agree_on_arrays()
+
+
+def test_a_number_that_may_have_passed_its_end_is_compared_as_written() -> None:
+    made = made_of("fn f(x: f64[n], i: i64) -> f64 {\n var (k, s) = (i, 0.0); while k != n { s += x[k]; k += 1 }; s }")
+    assert made.kinds()[1] == 1
+    made.agree_on_arrays(0)
+    made.agree_on_arrays(9)

@@ -137,8 +137,12 @@ fn g(x: f64, b: bool) -> f64 = if b { sin(x) } else { x }
 fn h(e: E) -> f64 = match e { A(y) => g(y, true), B(y) => g(y, false) }
 fn main(x: f64) -> f64 = h(if x > 0.5 { A(x) } else { B(2.0 * x) })
 """,
+    "grown_arrays": (
+        "fn main(x: f64[n]) -> f64 { var y: f64[?] = [1.0]\n"
+        " for v in x { y = concat([v], y, [v * 2.0, sin(y[0])]) }; sum(y[i] * f64(i) for i) }"
+    ),
     "parts": (
-        "fn go(x: f64[m], y: f64[m]) -> f64 = if m == 0 { 0.0 } else { x[0] * y[m - 1] + go(x[1..], y[..m - 1]) }\n"
+        "fn go(x: f64[m], y: f64[m]) -> f64 = if m < 2 { sum(x) } else { x[0] * y[m - 1] + go(x[2..], y[..m - 2]) }\n"
         "fn main(x: f64[n]) -> f64 = if n > 9 { grad(|y: f64[n]| go(y, x))(x)[0] } else { go(x, x) }"
     ),
     "index_checks": "fn main(x: f64[n]) -> f64 = sum(x[n - 1 - j] for i < n, j < i)",
@@ -150,7 +154,12 @@ fn main(x: f64) -> f64 = h(if x > 0.5 { A(x) } else { B(2.0 * x) })
     "early_reads": "fn main(x: f64[2]) -> f64[2] { var a = x; let old = a; a[0] = 2.0; a[1] *= old[0]; a }",
     "counted_calls": (
         "fn p(c: f64[k], x: f64, j: i64) -> f64 = if j == k { 0.0 } else { c[j] + x * p(c, x, j + 1) }\n"
-        "fn main(c: f64[k], x: f64) -> f64 = p(c, x, 0)"
+        "fn q(c: f64[k], x: f64) -> f64 = if k == 0 { x } else { c[0] * q(c[1..], x) }\n"
+        "fn main(c: f64[k], x: f64) -> f64 = p(c, x, 0) + q(c, x)"
+    ),
+    "lists": (
+        "fn value(l: List<f64>, x: f64) -> f64 = match l { Nil => 0.0, Cons(a, rest) => a + x * value(rest, x) }\n"
+        "fn main(c: f64[k], x: f64) -> f64 { var l = Nil; for a in c { l = Cons(a, l) }; value(l, x) }"
     ),
     "hoist": "fn main(x: f64[n], w: f64[n]) -> f64 { let y = [sum(w) * v + w[0] for v in x]; y[2] }",
     "compared_axes": (

@@ -138,8 +138,10 @@ fn main(n.0: i64, x.1: f64[n.0]) -> (r.2: f64) {
 
 
 def test_a_part_of_an_array_is_handed_on_by_where_it_begins() -> None:
-    program = optimise(read_program(REST), ["main"], verify=True)
+    program = looped(REST)
     assert (count(program, While), count(program, Call), count(program, Copy)) == (1, 1, 0)
+    program = optimise(read_program(REST), ["main"], verify=True)  # it counts, by the size of what is left
+    assert (count(program, While), count(program, Call), count(program, Copy)) == (0, 0, 0)
     assert agrees(REST, 4, np.arange(4.0)) == [6.0]
     assert fast(REST, 10**6, np.ones(10**6)) == [10.0**6]
 
