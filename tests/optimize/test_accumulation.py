@@ -58,8 +58,10 @@ ACCUMULATE = {
     "a row that is summed": ("f64", "var s = 0.0; for i < n { s += sum(cos(x - x[i])) }; s"),
     "what is read where a sum is least": (
         "f64",
-        "var s = 0.0; for i < n { var (m, at) = (99.0, 0); for j < n { let d = sum((x[j] - v * x[i]) ** 2 for v in x); "
-        "if d < m { (m, at) = (d, j) } }; s += x[at] * m }; s",
+        (
+            "var s = 0.0; for u in x { var (m, k) = (9.0, 0); for j < n { let d = sum((x[j] - w * u) ** 2 for w in x)\n"
+            "if d < m { (m, k) = (d, j) } }; s += x[k] * m }; s"
+        ),
     ),
     "what is read where a sum is greatest": (
         "f64",
