@@ -305,12 +305,15 @@ def rebase(index: Sequence[Size], axes: Sequence[Axis], known: Knowledge) -> Cha
 
 
 def _longest(candidates: Sequence[Var], box: Box, known: Knowledge) -> Var:
-    """The axis that is provably not shorter than the others, else the first (outermost)."""
-    for v in candidates:
-        extent = box[v][1] - box[v][0]
-        if all(known.at_least_zero(extent - (box[o][1] - box[o][0])) for o in candidates):
+    """The axis that is provably not shorter than the others, else the one of most terms, else the first (outermost).
+
+    An axis of n - k points, what k leave of n, is taken for longer than one of k.
+    """
+    extents = {v: box[v][1] - box[v][0] for v in candidates}
+    for v, extent in extents.items():
+        if all(known.at_least_zero(extent - other) for other in extents.values()):
             return v
-    return candidates[0]
+    return max(candidates, key=lambda v: len(extents[v].without_constant().terms))
 
 
 def extent(b: Builder, ends: tuple[Size, Size], known: Knowledge) -> Size:

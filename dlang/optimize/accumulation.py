@@ -30,7 +30,7 @@ from dlang.ir.traverse import count_uses, mentioned, op_blocks, own_consumed, wa
 from dlang.ir.types import BOOL, I64, dtype_of
 from dlang.ops import figures
 from dlang.ops.dtypes import SCATTERED, WHOLE
-from dlang.ops.monoids import COMBINE, COMBINED_BY, EXTREMA, STAYS, identity
+from dlang.ops.monoids import COMBINE, COMBINED_BY, EXTREMA, identity
 from dlang.optimize.fuse import inlined_producers
 from dlang.optimize.log_sums import log_summed
 from dlang.optimize.producers import Inliner, Producer
@@ -140,7 +140,7 @@ def _keeps_little(lets: Lets) -> bool:
     if any(isinstance(v.type, anf.Array) for inner in walk(anf.Block(lets, ())) for v in inner.vars):
         return False
     comps = [let for let in lets if isinstance(let.op, anf.Comp)]
-    return all(_may_be_terms(let) or not any(map(_has_comps, op_blocks(let.op))) for let in comps)
+    return all(_is_cheap(let) or not any(map(_has_comps, op_blocks(let.op))) for let in comps)
 
 
 def _has_a_product(lets: Lets, loop: anf.For) -> bool:
@@ -214,12 +214,6 @@ def _factors(block: anf.Block) -> set[anf.Var]:
             case _:
                 pass
     return factors
-
-
-def _may_be_terms(let: anf.Let) -> bool:
-    """Tells whether what comprehensions in one add up may be terms of what it adds up."""
-    assert isinstance(let.op, anf.Comp)
-    return _is_cheap(let) and not any(isinstance(d, anf.Reduce) and d.monoid in STAYS for d in let.op.destinations)
 
 
 def _has_comps(block: anf.Block) -> bool:

@@ -15,6 +15,9 @@ How many rows a block has is computed when the program runs: as many as fit, twi
 So sizes alone decide what is added up in which order. Where all rows fit there is one block: the operations are those
 that would run otherwise. A product in which a NaN was found is computed again a block at a time (`unguarded.py`).
 
+A comprehension that adds up light terms of two arrays for each pair of their rows, as squares of differences for the
+distances of points from centres, is a product here: all that is made of it may be the nearest of each.
+
 Each array of a chain is split along one of its axes, or is a sum over blocks that nothing in the chain reads. A chain
 grows around the broad arrays, those of which a sum or a maximum is wanted for each value of the axis: what makes them,
 what reads them, and what leads from one to another. What cannot be done by blocks, or needs all of a sum first, ends
@@ -40,7 +43,7 @@ from dlang.ops import figures
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.in_blocks import cut, in_blocks
 from dlang.optimize.independence import stands_alone
-from dlang.optimize.splitting import Split, Unit, Way, is_reduction, units, ways
+from dlang.optimize.splitting import Split, Unit, Way, is_reduction, serves_rows, units, ways
 
 TRIES = 32  # times that a chain is grown without a unit that could not stay; one that takes more is given up
 
@@ -54,7 +57,7 @@ def blocking(program: Program, device: bool = False) -> Program:
 
 def _block(block: Block, effectful: frozenset[str], device: bool) -> Block:
     block = map_inner(block, lambda inner: _block(inner, effectful, device))
-    while any(isinstance(let.op, Contract) for let in block.lets):
+    while any(map(_multiplies, units(block))):
         done = _Chains(block, effectful, device).done_in_blocks()
         if done is None:
             break
@@ -171,7 +174,7 @@ class _Chains:
 
     def may_be_wide(self, unit: Unit) -> bool:
         """Tells whether a unit makes a product that a chain may keep from memory: it is read a part at a time."""
-        if not unit.is_product:
+        if not _multiplies(unit):
             return False
         (var,) = unit.vars
         if var in self.results or shape_of(var) not in self.broad or self.is_small(var) or _is_narrow(var):
@@ -215,12 +218,12 @@ class _Chains:
     def belongs(self, chain: _Chain, way: Way) -> bool:
         """Tells whether a unit is of the part of a program done in blocks: that from broad arrays to broad arrays."""
         reads = any(a in chain.split for a, _ in way.needs)
-        return self.touches(way) or (reads and not way.unit.is_product)
+        return self.touches(way) or (reads and not _multiplies(way.unit))
 
     def leading(self, chain: _Chain) -> set[int]:
         """The members that have to do with broad arrays, or come before such, or finish what a product of them is."""
         leaders: set[int] = set()
-        products = {v for k, m in chain.members.items() if m.unit.is_product for v in self.units[k].vars}
+        products = {v for k, m in chain.members.items() if _multiplies(m.unit) for v in self.units[k].vars}
         for k in sorted(chain.members, reverse=True):
             users = set[int]().union(*[self.users.get(v, set()) for v in self.units[k].vars])
             way = chain.members[k]
@@ -274,7 +277,7 @@ class _Chains:
         for var, split in chain.split.items():
             if var in kept and split is not None:
                 taken.discard(shape_of(var))
-        products = [v for v in inside if self.units[self.home[v]].is_product and shape_of(v) in taken & self.broad]
+        products = [v for v in inside if _multiplies(self.units[self.home[v]]) and shape_of(v) in taken & self.broad]
         wide = [v for v in products if not _is_narrow(v)]
         return [] if all(map(self.is_small, wide)) else wide
 
@@ -325,9 +328,21 @@ class _Chains:
             op = way.unit.lets[0].op
             if isinstance(op, Contract) and not all(way.name in names for names in (op.left, op.right, op.out)):
                 return False
+            if isinstance(op, Comp) and _multiplies(way.unit) and any(split is None for _, split in way.needs):
+                return False
             if isinstance(op, Comp) and any(d.into is not None and len(d.shape) < 2 for d in op.destinations):
                 return False
         return True
+
+
+def _multiplies(unit: Unit) -> bool:
+    """Tells whether a unit is a product, or adds up other terms of two arrays for each pair of their rows."""
+    op = unit.lets[0].op
+    if not isinstance(op, Comp) or len(op.destinations) != 1:
+        return unit.is_product
+    (d,) = op.destinations
+    row = next((a for a in op.axes if d.index and d.index[0].atom is a.var), None)
+    return row is not None and serves_rows(op, row)
 
 
 def _is_narrow(var: Var) -> bool:

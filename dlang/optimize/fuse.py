@@ -383,14 +383,15 @@ def _is_point(let: anf.Let) -> bool:
 
 
 def _once(read: anf.Read, axes: Sequence[anf.Axis]) -> bool:
-    """Says whether no element is read twice: every axis has an entry for itself."""
+    """Says whether no element is read twice: every axis has an entry for itself, but for axes that others determine."""
     names = {axis.var for axis in axes}
     separate: set[anf.Var] = set()
-    for entry in read.index:
-        mine = {a for a in entry.atoms() if a in names}
-        if len(mine) == 1 and _multiple(entry, *mine):
-            separate |= mine
-    return separate == names
+    while True:
+        left = [{a for a in entry.atoms() if a in names and a not in separate} for entry in read.index]
+        found = [mine for e, mine in zip(read.index, left, strict=True) if len(mine) == 1 and _multiple(e, *mine)]
+        if not found:
+            return separate == names
+        separate.update(*found)
 
 
 def _multiple(entry: anf.Size, axis: anf.Var) -> bool:

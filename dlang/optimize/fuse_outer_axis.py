@@ -36,8 +36,7 @@ from dlang.ops import figures
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items, bits
 from dlang.optimize.in_blocks import in_blocks, is_element
-from dlang.optimize.splitting import Split, Unit, Way, units, ways
-from dlang.optimize.unguarded import adds_many
+from dlang.optimize.splitting import Split, Unit, Way, serves_rows, units, ways
 from dlang.optimize.write_out import values
 
 
@@ -153,27 +152,6 @@ def _is_sum(d: anf.Destination) -> bool:
     return isinstance(d, anf.ScatterAdd) or d.monoid == "sum"
 
 
-def _is_product(op: anf.Comp, row: anf.Axis) -> bool:
-    """Tells whether a comprehension adds up many light terms, with an operand that serves several rows at once.
-
-    Of a few known rows, which are too few for threads, one that serves other elements is enough.
-    """
-    few = values(row) is not None
-    if sum(isinstance(let.op, anf.Prim) for let in walk(op.body)) > figures.LIGHT_TERM:
-        return False
-    for d in op.destinations:
-        if not isinstance(d, anf.Reduce) or d.monoid != "sum" or not adds_many(op, d):
-            continue
-        kept = [a.var for a in op.axes if any(i.mentions((a.var,)) for i in d.index)]
-        reduced = [a.var for a in op.axes if a.var not in kept]
-        for let in op.body.lets:
-            if isinstance(let.op, anf.Read) and any(i.mentions(reduced) for i in let.op.index):
-                varying = {axis: any(i.mentions((axis,)) for i in let.op.index) for axis in kept}
-                if any(varying.values()) and not all(varying.values()) and (few or not varying.get(row.var, False)):
-                    return True
-    return False
-
-
 # ---- what can be done by rows ----------------------------------------------------------------------------------------
 def _members(unit: Unit, makers: Mapping[anf.Var, anf.Op]) -> list[_Member]:
     """The ways in which a unit can be done a row at a time, if it may be.
@@ -193,7 +171,7 @@ def _members(unit: Unit, makers: Mapping[anf.Var, anf.Op]) -> list[_Member]:
         shared = frozenset(r.array for r in read if r.index[0].atom is axis.var)
         splits = [way.gives[v] for v in let.vars]
         changed = frozenset(_changed(op, splits, inner))
-        product = unit.is_product or _is_product(op, axis)
+        product = unit.is_product or serves_rows(op, axis)
         out.append(_Member(unit.lets, let, op, axis, way, shared, changed, product))
     return out
 

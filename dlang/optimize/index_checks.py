@@ -14,6 +14,9 @@ numbers by which loops count, and a `while` that counts is a `for` (`counted_loo
 What a check certifies is certified no more where the accesses that depend on it are in range by the bounds of axes and
 loops alone: `x[1..]` begins at 1.
 
+Indices that a program keeps in an array are the same as those that it writes where they are used, if each is computed
+of its place alone (`index_arrays.py`).
+
 So the count of `if x[i] > 0.0 { out[count] = x[i]; count += 1 }` needs no check, and the derivative of either form of a
 loop saves the same.
 """
@@ -35,8 +38,10 @@ from dlang.ir.types import BOOL, I64
 from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
 from dlang.optimize.counted_loops import counted, implied, kept_between, settled, within_condition, within_iteration
 from dlang.optimize.independence import accesses, known_inside
+from dlang.optimize.index_arrays import IndexArrays
 from dlang.polynomials import Poly
 
+TRUE = anf.Lit(True, "bool")
 MOST_ARMS = 8  # of conditions that are known at once, beyond which no assertion is one
 MOST = 3  # lengths that a remainder is moved by, in place of a division
 
@@ -188,8 +193,8 @@ class _Prover(Rewriter):
 
     sizes: the i64 variables that are names of polynomials; in_arms: those that are exact because of the arms around.
     ends: of what is the least or the greatest of two; choices: which two; numbers: those that are known to lie between
-    two numbers. lengths: i64 variables that are a difference, or 0 where that is negative. nonzero: numbers that were
-    checked not to be 0.
+    two numbers. arrays: of indices that are computed where they are read. lengths: i64 variables that are a
+    difference, or 0 where that is negative. nonzero: numbers that were checked not to be 0.
     """
 
     def __init__(self, known: Knowledge) -> None:
@@ -199,6 +204,7 @@ class _Prover(Rewriter):
         self.ends: dict[anf.Var, Ends] = {}
         self.choices: dict[anf.Var, tuple[str, anf.Size, anf.Size]] = {}
         self.numbers: set[anf.Var] = set()
+        self.arrays = IndexArrays()
         self.lengths: dict[anf.Var, anf.Size] = {}
         self.nonzero: set[anf.Atom] = set()
         self.arms: list[_Arm] = []
@@ -209,6 +215,8 @@ class _Prover(Rewriter):
         if isinstance(op, anf.For | anf.While) and (simpler := counted(let, op, self.known, self.sizes)):
             for part in simpler:
                 self.rule(part)
+        elif isinstance(op, anf.Read) and self.atom(op.array) in self.arrays.producers:
+            self.read(let, op)
         elif isinstance(outcome := self.outcome(op), bool):
             self.env[let.vars[0]] = anf.Lit(outcome, "bool")
         elif self.arms and (same := self.same_as_condition(let)) is not None:
@@ -217,8 +225,17 @@ class _Prover(Rewriter):
             start, least = outcome.without_constant(), anf.Lit(-int(outcome.terms.get((), 0)), "i64")
             number = start.atom or self.emit(anf.IndexExpr(start), I64, "ends", let.span)
             self.keep(let, anf.Prim("ge", (number, least)))
-        elif not self.chosen(let):
+        elif not (self.chosen(let) or self.sure(let)):
             self.computed(let, self.without_distances(self.arithmetic(let)))
+
+    def read(self, let: anf.Let, op: anf.Read) -> None:
+        """Computes an element of an array of indices where it is read."""
+        here = self.op(op)
+        assert isinstance(here, anf.Read)
+        lets, index = self.arrays.element(here.array, here.index)
+        for inner in lets:
+            self.rule(inner)
+        self.is_same(let, index)
 
     def computed(self, let: anf.Let, op: anf.Op) -> None:
         """Keeps a let, which computes an operation, and notes what is known of its value."""
@@ -242,8 +259,27 @@ class _Prover(Rewriter):
             case _:
                 pass
         self.keep(let, self.op(op))
+        self.arrays.note(self.lets[-1])
+        if isinstance(op := self.lets[-1].op, anf.If):
+            for var, x, y in zip(self.lets[-1].vars, op.then.results, op.otherwise.results, strict=True):
+                if var.type == I64:
+                    self.note_choice(var, op.condition, x, y)
         if isinstance(op, anf.Assert) and not op.guarded and len(self.arms) < MOST_ARMS:
             self.arms.append(self.arm(op.condition, True))
+
+    def sure(self, let: anf.Let) -> bool:
+        """Leaves out a check of what holds, and what is true as all that it says is; returns true if it did."""
+        match let.op:
+            case anf.Prim("and", args):
+                return all(self.atom(x) == TRUE for x in args) and self.is_same(let, TRUE)
+            case anf.Assert(condition, guarded=guarded) if self.atom(condition) == TRUE:
+                if not all(isinstance(v.type, anf.Scalar) for v in let.vars):
+                    return False
+                for v, x in zip(let.vars, guarded, strict=True):
+                    self.same(v, x)
+                return True
+            case _:
+                return False
 
     def write(self, let: anf.Let) -> None:
         super().write(let)
@@ -378,8 +414,10 @@ class _Prover(Rewriter):
                 outcome := self.atom(condition), anf.Lit
             ):
                 return self.is_same(let, x if outcome.value else y)
-            case anf.Prim("select", (ordered, there, anf.Lit(0))) if there.type == I64:
-                return self.distance(let, ordered, there)
+            case anf.Prim("select", (condition, x, y)) if x.type == I64:
+                if y == anf.Lit(0, "i64") and self.distance(let, condition, x):
+                    return True
+                self.note_choice(let.vars[0], condition, x, y)
             case anf.Prim("bit_and", (_, anf.Lit(mask, "i64")) | (anf.Lit(mask, "i64"), _)) if int(mask) >= 0:
                 self.note(let.vars[0], ([anf.ZERO], [anf.poly(int(mask))]))
             case anf.Prim("mod", (x, y)) if x.type == I64 and self.is_length(y, m := self.polynomial(y)):
@@ -445,9 +483,14 @@ class _Prover(Rewriter):
         return anf.Axis(axis.var, axis.lows, (self.lengths[high],))
 
     def is_same(self, let: anf.Let, atom: anf.Atom) -> bool:
-        self.env[let.vars[0]] = self.atom(atom)
-        self.sizes[let.vars[0]] = self.polynomial(atom)
+        self.same(let.vars[0], atom)
         return True
+
+    def same(self, var: anf.Var, atom: anf.Atom) -> None:
+        """Replaces a variable by what it is the same as."""
+        self.env[var] = self.atom(atom)
+        if var.type == I64:
+            self.sizes[var] = self.polynomial(atom)
 
     def moved(self, let: anf.Let, order: str, end: anf.Atom, otherwise: anf.Size) -> None:
         """A remainder as the number itself, or that moved by one length."""
@@ -512,6 +555,23 @@ class _Prover(Rewriter):
         near = [e for e in near if self.is_small(e)]
         past = [e for e in far if self.is_small(e) and beyond(e, x) and beyond(e, y)]
         return (near, past) if name == "maximum" else (past, near)
+
+    def note_choice(self, var: anf.Var, condition: anf.Atom, x: anf.Atom, y: anf.Atom) -> None:
+        """Notes what a number that a condition chooses is not below, and not above: as each is where it is chosen."""
+        test = self.atom(condition)
+        holds, fails = [_narrowed(self.known, self.arm(test, value).ends) for value in (True, False)]
+        cases = (self.polynomial(x), holds), (self.polynomial(y), fails)
+        ends = [anf.ZERO]
+        for p, known in cases:
+            ends.append(p)
+            for v in p.atoms():
+                ends += [p.substitute({v: end}.get) for side in known.facts.bounds.get(v, ()) for end in side]
+        ends = [e for e in dict.fromkeys(ends) if self.is_small(e)]
+        lows = [e for e in ends if all(known.at_least_zero(p - e) for p, known in cases)]
+        highs = [e for e in ends if all(known.at_least_zero(e - p) for p, known in cases)]
+        self.note(var, (lows, highs))
+        if all(p.constant is not None for p, _ in cases):
+            self.numbers.add(var)
 
     def known_ends(self, atom: anf.Atom) -> Ends:
         return self.ends.get(atom, ([], [])) if isinstance(atom, anf.Var) else ([], [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dlang.ir import anf
 from dlang.ir.axes import Relocation
@@ -37,6 +37,14 @@ class Producer:
                     return None
         return [self.op.body.lets[n] for n in sorted(positions)]
 
+    def element(self, k: int, index: Sequence[anf.Size]) -> tuple[list[anf.Let], anf.Atom]:
+        """A copy of the code that gives one element of a result that holds the value of each point, and the element."""
+        value = self.op.body.results[k]
+        point = zip(point_of(self.op, k) or (), index, strict=True)
+        copy = Relocation({axis: entry for axis, entry in point if axis is not None}, {}, renew=True)
+        code = copy.block(anf.Block(tuple(self.code(k) or ()), (value,)))
+        return [*copy.numbers, *code.lets], code.results[0]
+
 
 class Inliner(Rewriter):
     """Replaces reads of chosen results by the code that computes the element."""
@@ -61,14 +69,10 @@ class Inliner(Rewriter):
     def element(self, read: anf.Read) -> anf.Atom:
         """Writes the code of one element and gives its value."""
         producer, k = self.chosen[read.array]
-        op = producer.op
-        value = op.body.results[k]
-        point = zip(point_of(op, k) or (), read.index, strict=True)
-        copy = Relocation({axis: entry for axis, entry in point if axis is not None}, {}, renew=True)
-        code = copy.block(anf.Block(tuple(producer.code(k) or ()), (value,)))
-        for let in (*copy.numbers, *code.lets):
+        lets, value = producer.element(k, read.index)
+        for let in lets:
             self.write(let)
-        return code.results[0]
+        return value
 
 
 class LightElements:

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import done_whole, extent, is_plain
 from dlang.ir.traverse import count_uses, mentioned, walk
+from dlang.ops import figures
 from dlang.ops.monoids import COMBINE
+from dlang.optimize.unguarded import adds_many
+from dlang.optimize.write_out import values
 
 Split = int | None
 """Along which of its axes an array is split; None: it is whole, or a part of a reduction."""
@@ -91,6 +94,27 @@ def _checked(let: anf.Let, makers: Mapping[anf.Var, anf.Let], uses: Mapping[anf.
         return None
     inside = sum(v is product for v in (*mentioned(test.op), *mentioned(op)))
     return Unit((product_let, test, let)) if uses[product] == inside else None
+
+
+def serves_rows(op: anf.Comp, row: anf.Axis) -> bool:
+    """Tells whether a comprehension adds up many light terms, with an operand that serves several rows at once.
+
+    Of a few known rows, which are too few for threads, one that serves other elements is enough.
+    """
+    few = values(row) is not None
+    if sum(isinstance(let.op, anf.Prim) for let in walk(op.body)) > figures.LIGHT_TERM:
+        return False
+    for d in op.destinations:
+        if not isinstance(d, anf.Reduce) or d.monoid != "sum" or not adds_many(op, d):
+            continue
+        kept = [a.var for a in op.axes if any(i.mentions((a.var,)) for i in d.index)]
+        reduced = [a.var for a in op.axes if a.var not in kept]
+        for let in op.body.lets:
+            if isinstance(let.op, anf.Read) and any(i.mentions(reduced) for i in let.op.index):
+                varying = {axis: any(i.mentions((axis,)) for i in let.op.index) for axis in kept}
+                if any(varying.values()) and not all(varying.values()) and (few or not varying.get(row.var, False)):
+                    return True
+    return False
 
 
 def ways(unit: Unit, nested: bool = False) -> Iterator[Way]:

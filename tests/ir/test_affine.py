@@ -76,6 +76,14 @@ def test_a_change_of_axes_visits_the_same_points(sizes: tuple[int, int]) -> None
     assert not solved_axes(moved, [a.var for a in change.axes], box, known)[1]
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_windows_the_axis_along_them_is_kept_in_whichever_order_the_axes_are(turned: bool) -> None:
+    i, p = axis(n - m + 1, name="i"), axis(M, name="p")
+    axes = (p, i) if turned else (i, p)
+    change = rebase([poly(i.var) + poly(p.var)], axes, KNOWN.within(axes))
+    assert change is not None and change.env[p.var] == poly(change.axes[1].var)
+
+
 def test_a_change_that_needs_a_division_is_refused() -> None:
     i, p = axis(N, name="i"), axis(M, name="p")
     assert rebase([poly(i.var) * 2 + poly(p.var) * 2], (i, p), KNOWN.within((i, p))) is None

@@ -12,7 +12,7 @@ from dlang.host.errors import RunError
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Contract, For, Program
 from dlang.ir.traverse import walk
-from dlang.pipeline import optimise
+from dlang.pipeline import normalise, optimise
 from tests.optimize.programs import count
 from tests.specialize.support import lowered
 
@@ -56,6 +56,17 @@ ACCUMULATE = {
     "a sum of sums": ("f64", "var s = 0.0; for i < n { s += sum(x[i] * v for v in x) }; s"),
     "a function of a sum": ("f64", "var s = 0.0; for i < n { let z = sum(x * x[i]); s += log(1.0 + exp(z)) }; s"),
     "a row that is summed": ("f64", "var s = 0.0; for i < n { s += sum(cos(x - x[i])) }; s"),
+    "what is read where a sum is least": (
+        "f64",
+        (
+            "var s = 0.0; for u in x { var (m, k) = (9.0, 0); for j < n { let d = sum((x[j] - w * u) ** 2 for w in x)\n"
+            "if d < m { (m, k) = (d, j) } }; s += x[k] * m }; s"
+        ),
+    ),
+    "what is read where a sum is greatest": (
+        "f64",
+        "var s = 0.0; for v in x { let at = argmax([sum((v - w * u) ** 2 for u in x) for w in x]); s += x[at] * v }; s",
+    ),
     "all elements": ("f64[n]", "var a = zeros(n); for v in x { a += sin(x) * v }; a"),
     "the largest of each": ("f64[n]", "var a = 0.5 * x; for v in x { a = maximum(a, x * v) }; a"),
     "rows of data": ("f64[3, n]", "var a = zeros(3, n); for i < n { a[k[i] as Idx<3>] += x * x[i] }; a"),
@@ -155,6 +166,12 @@ def test_the_meaning_stays(case: str, n: int) -> None:
 @pytest.mark.parametrize("case", ACCUMULATE)
 def test_no_loop_is_left(case: str) -> None:
     assert loops(program(case, False)[1]) == 0
+
+
+@pytest.mark.parametrize("case", ACCUMULATE)
+def test_derivatives_know_no_loop(case: str) -> None:
+    written, _, name, _ = program(case, False)
+    assert loops(normalise(written, [name])) == 0
 
 
 @pytest.mark.parametrize("case", RECURRENCES)

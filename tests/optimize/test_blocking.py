@@ -71,6 +71,27 @@ fn value(x: f64[n, d], w: f64[d, c], labels: i64[n]) -> f64 {
 fn gradient(x: f64[n, d], w: f64[d, c], labels: i64[n]) -> f64[d, c] = grad(value, wrt = w)(x, w, labels)
 """
 
+NEAREST = """
+fn value(x: f64[n, d], c: f64[k, d]) -> f64 = sum(min(sum((p - q) ** 2) for q in c) for p in x)
+
+fn places(x: f64[n, d], c: f64[k, d]) -> i64[n] = [argmin([sum((p - q) ** 2) for q in c]) for p in x]
+
+fn loop(x: f64[n, d], c: f64[k, d]) -> f64 {
+  var total = 0.0
+  for p in x {
+    var (least, at) = (1e9, 0)
+    for j < k {
+      let distance = sum((p - c[j]) ** 2)
+      if distance < least { (least, at) = (distance, j) }
+    }
+    total += sum((p - c[at]) ** 3)
+  }
+  total
+}
+
+fn gradient(x: f64[n, d], c: f64[k, d]) -> (f64[n, d], f64[k, d]) = grad(loop, wrt = (x, c))(x, c)
+"""
+
 FLOATS = np.random.default_rng(4)
 
 
@@ -177,6 +198,20 @@ def test_blocks_of_any_length_give_what_the_program_means(
     assert_same(Engine(Host()).compile(program, [entry]).run(entry, args), expected, exact=False)
 
 
+@pytest.mark.parametrize("name", ["value", "places", "loop", "gradient"])
+@pytest.mark.parametrize("shape", [(7, 3, 5), (0, 3, 5), (1, 1, 1), (9, 0, 2), (16, 2, 9)])
+@pytest.mark.parametrize("fewest", [1, 3, 1000])
+def test_the_nearest_of_points_is_found_a_block_at_a_time(
+    name: str, shape: tuple[int, int, int], fewest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n, d, k = shape
+    args = [n, d, k, normal(n, d), normal(k, d)]
+    monkeypatch.setattr(figures, "ROWS_OF_BLOCK", fewest)
+    expected, program, entry = whole(NEAREST, name, args, monkeypatch)
+    assert_same(Interpreter(program).run(entry, args), expected, exact=False)
+    assert_same(Engine(Host()).compile(program, [entry]).run(entry, args), expected, exact=False)
+
+
 def test_an_infinite_factor_without_influence_makes_no_nan_in_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v, seed = normal(7, 2), normal(5, 2), normal(5, 3), normal(7, 3)
     v[2, 1], seed[:, 1] = np.inf, 0.0
@@ -209,6 +244,13 @@ def test_the_gradient_of_a_mixture_does_not_keep_an_element_for_each_point_compo
     module = dlang.compile(MIXTURE)
     k, d, n = 10, 16, 20000
     assert needed(module, "gradient", normal(k, d, d), normal(k, d), normal(n, d)) < 8 * n * k * d / 2
+
+
+@pytest.mark.parametrize("name", ["value", "places", "loop", "gradient"])
+def test_the_distances_of_all_points_from_all_others_are_never_there(name: str) -> None:
+    module = dlang.compile(NEAREST)
+    n, k = 3000, 2000
+    assert needed(module, name, normal(n, 4), normal(k, 4)) < 8 * n * k / 4
 
 
 # ---- threads ---------------------------------------------------------------------------------------------------------

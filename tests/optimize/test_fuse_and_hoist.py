@@ -107,6 +107,22 @@ def test_what_needs_a_whole_reduction_is_a_second_pass() -> None:
     assert len(exponentials) == 1
 
 
+def test_elements_that_are_read_along_diagonals_are_read_once_each() -> None:
+    s = Setup()
+    b = s.b
+    p = b.map([2 * poly(s.n), s.n], lambda i, j: b.prim("exp", b.mul(b.read(s.x, [j]), b.cast("f64", i))))
+    sums = b.reduce([s.n, s.n], lambda i, j: b.read(p, [poly(i) + poly(j), poly(j)]))
+    fused(s.program(sums), 1)
+
+
+def test_elements_whose_places_meet_are_not_computed_again() -> None:
+    s = Setup()
+    b = s.b
+    p = b.map([2 * poly(s.n), s.n], lambda i, j: b.prim("exp", b.mul(b.read(s.x, [j]), b.cast("f64", i))))
+    sums = b.reduce([s.n, s.n], lambda i, j: b.read(p, [poly(i) + poly(j), 0]))
+    fused(s.program(sums), 2)
+
+
 def test_a_transcendental_is_not_computed_again_for_every_row() -> None:
     s = Setup()
     b = s.b
