@@ -22,43 +22,15 @@ from dlang.codegen.packing import matrix_product
 from dlang.codegen.tiles import comprehension, gains
 from dlang.diagnostics import Span
 from dlang.ir import anf
+from dlang.ir.comprehension_queries import as_comprehension
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, product
 from dlang.ops import figures
 
 
-def _as_comprehension(op: anf.Contract) -> anf.Comp:
-    """The product as a comprehension over all of its axes, those of the result first."""
-    assert isinstance(op.a.type, anf.Array) and isinstance(op.b.type, anf.Array)
-    dtype = op.a.type.dtype
-    wide = "f32" if dtype in anf.HALF else dtype
-    sizes: dict[int, anf.Size] = dict(zip(op.left, op.a.type.shape, strict=True))
-    sizes.update(zip(op.right, op.b.type.shape, strict=True))
-    names = [*op.out, *(n for n in sizes if n not in op.out)]
-    axes = {n: anf.fresh("ijkl"[min(k, 3)], I64) for k, n in enumerate(names)}
-    x, y = (anf.fresh(name, anf.Scalar(dtype)) for name in ("x", "y"))
-    wide_x, wide_y, xy = (anf.fresh(name, anf.Scalar(wide)) for name in ("x", "y", "xy"))
-
-    def index(names: Sequence[int]) -> tuple[anf.Size, ...]:
-        return tuple(anf.poly(axes[n]) for n in names)
-
-    lets: tuple[anf.Let, ...] = (
-        anf.Let((x,), anf.Read(op.a, index(op.left))),
-        anf.Let((y,), anf.Read(op.b, index(op.right))),
-        anf.Let((wide_x,), anf.Cast(wide, x)),
-        anf.Let((wide_y,), anf.Cast(wide, y)),
-        anf.Let((xy,), anf.Prim("mul", (wide_x, wide_y))),
-    )
-    if wide == dtype:
-        lets = (*lets[:2], anf.Let((xy,), anf.Prim("mul", (x, y))))
-    keep = anf.Reduce(tuple(sizes[n] for n in op.out), index(op.out))
-    bounds = tuple(anf.Axis(axes[n], (ZERO,), (sizes[n],)) for n in names)
-    return anf.Comp(bounds, anf.Block(lets, (xy,)), (keep,))
-
-
 def contraction(s: Scheduler, op: anf.Contract, var: anf.Var, span: Span | None) -> None:
     """Emits a product."""
-    same = _as_comprehension(op)
+    same = as_comprehension(op)
     tiled = gains(s, same)
     plan = _packed(s, op, var, tiled)
     if plan is None:

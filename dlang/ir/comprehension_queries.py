@@ -10,7 +10,7 @@ from dlang.ir.affine import Knowledge
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import walk
-from dlang.ir.types import dtype_of
+from dlang.ir.types import I64, array_type, dtype_of, named_sizes
 from dlang.ir.writes import is_replaced, own_elements
 
 _PLAIN = (anf.Prim, anf.Cast, anf.Read, anf.IndexExpr, anf.StopGradient, anf.If, anf.For, anf.While)
@@ -21,6 +21,33 @@ def extent(axis: anf.Axis) -> anf.Size | None:
     if len(axis.highs) == 1 and len(axis.lows) == 1 and axis.lows[0] == anf.ZERO:
         return axis.highs[0]
     return None
+
+
+def as_comprehension(op: anf.Contract) -> anf.Comp:
+    """The product as a comprehension over all of its axes, those of the result first."""
+    dtype = array_type(op.a).dtype
+    wide = "f32" if dtype in anf.HALF else dtype
+    sizes = named_sizes(op)
+    names = [*op.out, *(n for n in sizes if n not in op.out)]
+    axes = {n: anf.fresh("ijkl"[min(k, 3)], I64) for k, n in enumerate(names)}
+    x, y = (anf.fresh(name, anf.Scalar(dtype)) for name in ("x", "y"))
+    wide_x, wide_y, xy = (anf.fresh(name, anf.Scalar(wide)) for name in ("x", "y", "xy"))
+
+    def index(names: Sequence[int]) -> tuple[anf.Size, ...]:
+        return tuple(anf.poly(axes[n]) for n in names)
+
+    lets: tuple[anf.Let, ...] = (
+        anf.Let((x,), anf.Read(op.a, index(op.left))),
+        anf.Let((y,), anf.Read(op.b, index(op.right))),
+        anf.Let((wide_x,), anf.Cast(wide, x)),
+        anf.Let((wide_y,), anf.Cast(wide, y)),
+        anf.Let((xy,), anf.Prim("mul", (wide_x, wide_y))),
+    )
+    if wide == dtype:
+        lets = (*lets[:2], anf.Let((xy,), anf.Prim("mul", (x, y))))
+    keep = anf.Reduce(tuple(sizes[n] for n in op.out), index(op.out))
+    bounds = tuple(anf.Axis(axes[n], (anf.ZERO,), (sizes[n],)) for n in names)
+    return anf.Comp(bounds, anf.Block(lets, (xy,)), (keep,))
 
 
 def point_of(comp: anf.Comp, k: int) -> tuple[anf.Var | None, ...] | None:

@@ -9,6 +9,16 @@ becomes
 So sums over masks, over filters by a label and over rows of a one-hot matrix are scatters, and their adjoints gathers,
 whose operations do not grow with the number of labels. Where the number is no value of the axis, the comparison with
 the nearest one does not hold, and the value is 0 as it was.
+
+A number times 1 or 0 is 0 at the other points of the axis too, unless the number is not finite. So where 0 times all of
+the other factors is a NaN, a product with a one-hot matrix is done as it was written. These must lack an axis.
+
+    r = contract hot[g, i] x[i] -> [g]
+
+becomes
+
+    z = comp i { … yield 0.0 * x[i] } to keep [] [] sum
+    r = if ne(z, z) { contract hot[g, i] x[i] -> [g] } else { comp i { … } to add [k] [g] }
 """
 
 from __future__ import annotations
@@ -19,11 +29,11 @@ from dataclasses import replace
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge, hull, nonempty
 from dlang.ir.builder import Builder
-from dlang.ir.comprehension_queries import without_results
+from dlang.ir.comprehension_queries import as_comprehension, extent, taken_apart, without_results
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_functions, map_inner, with_body, with_lets
-from dlang.ir.types import I64
+from dlang.ir.types import I64, array_type, dtype_of, is_float
 from dlang.ops import figures
 from dlang.optimize.producers import LightElements
 
@@ -47,6 +57,8 @@ def _block(block: anf.Block, known: Knowledge) -> anf.Block:
             opened = elements.opened(let.op)
             lets += _comp(let, let.op, opened, known)
             elements.note(let, opened)
+        elif isinstance(let.op, anf.Contract):
+            lets += _product(let, let.op, elements, known) or [let]
         else:
             lets.append(let)
         known.note_sizes(v.type for v in let.vars)
@@ -71,12 +83,19 @@ def _comp(let: anf.Let, op: anf.Comp, opened: anf.Comp, known: Knowledge) -> Ite
         yield let
 
 
+def _product(let: anf.Let, op: anf.Contract, elements: LightElements, known: Knowledge) -> list[anf.Let]:
+    """The lets that do a product with a one-hot matrix; none if it has no such factor."""
+    if elements.producers.keys().isdisjoint((op.a, op.b)) or array_type(op.a).dtype in anf.HALF:
+        return []
+    return _at_numbers(elements.opened(as_comprehension(op)), 0, known, let)
+
+
 def _at_numbers(op: anf.Comp, k: int, known: Knowledge, let: anf.Let) -> list[anf.Let]:
     """The lets that give a result of a comprehension without an axis that is compared; none if it has none."""
     code = pruned(op.body.lets, [op.body.results[k]])
-    for axis, place in _places(op, k, code):
+    for axis, place, factors in _places(op, k, code):
         if lets := _without(op, axis, place, code, k, known, let):
-            return lets
+            return _where_finite(op, k, factors, code, lets, let) if factors else lets
     return []
 
 
@@ -85,20 +104,68 @@ def is_compared(op: anf.Comp, k: int) -> bool:
     return any(True for _ in _places(op, k, pruned(op.body.lets, [op.body.results[k]])))
 
 
-def _places(op: anf.Comp, k: int, code: Sequence[anf.Let]) -> Iterator[tuple[anf.Axis, anf.Size]]:
-    """The axes that a result is compared with, and at which value each counts. code: that of the result."""
+Factors = tuple[anf.Atom, ...]
+"""Those that are times 0 where numbers differ."""
+
+
+def _places(op: anf.Comp, k: int, code: Sequence[anf.Let]) -> Iterator[tuple[anf.Axis, anf.Size, Factors]]:
+    """The axes that a result is compared with, at which value each counts, and what is times 0 at the others.
+
+    code: that of the result.
+    """
     value, destination = op.body.results[k], op.destinations[k]
     if not isinstance(destination, anf.Reduce) or destination.monoid != "sum":
         return
     if not all(_is_plain(inner.op) for inner in code):
         return
     operations: dict[anf.Atom, anf.Op] = {v: _giving(inner.op, n) for inner in code for n, v in enumerate(inner.vars)}
-    for x, y in _equal(value, operations):
+    for x, y, factors in _equal(value, operations):
         gap = _size(x, operations) - _size(y, operations)
         for axis in op.axes:
             place = _place(gap, axis, op.axes, code)
-            if place is not None:
-                yield axis, place
+            if place is not None and (not factors or _are_fewer(op, destination, factors, code)):
+                yield axis, place, factors
+
+
+def _are_fewer(op: anf.Comp, destination: anf.Reduce, factors: Factors, code: Sequence[anf.Let]) -> bool:
+    """Tells whether factors are added up over fewer points than a comprehension has, and for all of its elements."""
+    needed = _axes_of(op, factors, code)
+    kept = {e.atom for e in destination.index}
+    full = destination.into is None and len(kept) == len(destination.index)
+    full = full and all(
+        any(e == anf.poly(a.var) and extent(a) == size for a in op.axes)
+        for e, size in zip(destination.index, destination.shape, strict=True)
+    )
+    boxed = all(extent(a) is not None for a in op.axes)
+    boxed = boxed and not any(a.highs[0].mentions([other.var for other in op.axes]) for a in op.axes)
+    return full and boxed and len(needed) < len(op.axes) and all(a in needed or a.var in kept for a in op.axes)
+
+
+def _axes_of(op: anf.Comp, factors: Factors, code: Sequence[anf.Let]) -> list[anf.Axis]:
+    """The axes on which factors depend."""
+    used = {v for inner in pruned(code, factors) for v in free_vars(inner.op)}.union(factors)
+    return [a for a in op.axes if a.var in used]
+
+
+def _where_finite(
+    op: anf.Comp, k: int, factors: Factors, code: Sequence[anf.Let], lets: Sequence[anf.Let], let: anf.Let
+) -> list[anf.Let]:
+    """The lets that give a result by some lets if factors are finite, and else as it was written."""
+    b = Builder(span=let.span)
+    renaming = Renaming({}, renew=True)
+    with b.scope() as test:
+        points = tuple([renaming.axis(a) for a in _axes_of(op, factors, code)])
+        with b.scope() as body:
+            for inner in pruned(code, factors):
+                b.append(renaming.let(inner))
+            product: anf.Atom = anf.Lit(0.0, dtype_of(factors[0]))
+            for factor in factors:
+                product = b.prim("mul", product, renaming.atom(factor))
+        (zeros,) = b.emit(anf.Comp(points, anf.Block(tuple(body), (product,)), (anf.Reduce((), ()),)), ("zeros",))
+        condition = b.prim("ne", zeros, zeros)
+    written = taken_apart(let, [[k]])[0] if isinstance(let.op, anf.Comp) else let
+    slow, fast = (Renaming({}, renew=True).block(anf.Block(tuple(arm), written.vars)) for arm in ([written], lets))
+    return [*test, anf.Let(written.vars, anf.If(condition, slow, fast, cold=True), let.span)]
 
 
 def _giving(op: anf.Op, n: int) -> anf.Op:
@@ -129,28 +196,40 @@ def _size(atom: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> anf.Size:
             return anf.poly(atom)
 
 
-def _equal(value: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom]]:
-    """The numbers that are equal wherever a value is not 0."""
+def _equal(value: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom, Factors]]:
+    """The numbers that are equal wherever a value is not 0, or 0 times factors."""
     match operations.get(value):
         case anf.Prim("select", (condition, x, y)) if is_zero(y):
-            return [*_held(condition, operations), *_equal(x, operations)]
-        case anf.Prim("zero_safe_mul", (x, _)) | anf.Prim("neg", (x,)):
+            return [*_held(condition, operations), *_alone(_equal(x, operations))]
+        case anf.Prim("zero_safe_mul", (x, _)):
+            return _alone(_equal(x, operations))
+        case anf.Prim("neg", (x,)):
             return _equal(x, operations)
+        case anf.Prim("mul", (x, y)):
+            found = [(equal, other) for one, other in ((x, y), (y, x)) for equal in _equal(one, operations)]
+            return [(a, b, (*factors, *([other] if is_float(other.type) else []))) for (a, b, factors), other in found]
         case anf.Prim("zero_safe_mul_both", (x, y)):
-            return [*_equal(x, operations), *_equal(y, operations)]
+            return _alone([*_equal(x, operations), *_equal(y, operations)])
         case anf.Cast(arg=x):
-            return [*_held(x, operations), *_equal(x, operations)]
+            return [*_held(x, operations), *_alone(_equal(x, operations))]
         case anf.If(condition, _, otherwise) if is_zero(otherwise.results[0]):
             return _held(condition, operations)
         case _:
             return []
 
 
-def _held(condition: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom]]:
+def _alone(
+    equal: Sequence[tuple[anf.Atom, anf.Atom, Factors]],
+) -> list[tuple[anf.Atom, anf.Atom, Factors]]:
+    """Those where the value is 0 whatever else it is made of."""
+    return [(x, y, factors) for x, y, factors in equal if not factors]
+
+
+def _held(condition: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom, Factors]]:
     """The numbers that are equal wherever a condition holds."""
     match operations.get(condition):
         case anf.Prim("eq", (x, y)) if x.type == I64:
-            return [(x, y)]
+            return [(x, y, ())]
         case anf.Prim("and" | "bit_and", (x, y)) if x.type == anf.Scalar("bool"):
             return [*_held(x, operations), *_held(y, operations)]
         case _:
@@ -199,6 +278,8 @@ def _without(
         return []
     if entries and all(a.var in kept for a in others):
         return []  # each element is set once: it may be a matrix of zeros and ones
+    if entries:  # an iteration adds to elements side by side
+        others.sort(key=lambda a: a.var in kept)
     count = axis.highs[0] - axis.lows[0]
     box = hull(op.axes, known)
     if box is None or count.mentions([a.var for a in op.axes]):

@@ -75,6 +75,11 @@ class Inliner(Rewriter):
         return value
 
 
+def _is_of_a_point(op: anf.Op) -> bool:
+    """Tells whether an operation computes numbers of a point, if only by choosing one of two."""
+    return op.IS.point or (isinstance(op, anf.If) and not op.then.lets and not op.otherwise.lets)
+
+
 class LightElements:
     """The arrays of a block of which each element is a light term, and no array that the block changes is read for it.
 
@@ -92,7 +97,7 @@ class LightElements:
         producer = Producer(op)
         for k, var in enumerate(let.vars):
             code = producer.code(k, 2 * figures.LIGHT_TERM) if point_of(op, k) is not None else None
-            if code is None or not all(inner.op.IS.point for inner in code):
+            if code is None or not all(map(_is_of_a_point, (inner.op for inner in code))):
                 continue
             read = {inner.op.array for inner in code if isinstance(inner.op, anf.Read)}
             if not self.consumed.isdisjoint(read):

@@ -9,7 +9,7 @@ import pytest
 
 import dlang
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import Comp
+from dlang.ir.anf import Comp, If
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered
@@ -28,6 +28,14 @@ GATHERS = {
     "elements": "[sum(where(label[i] == g, y[i, g], 0.0) for g < k) for i < n]",
     "rows": "[sum(where(label[i] == g, y[j, g] * x[i], 0.0) for i < n, g < k) for j < n]",
 }
+PRODUCTS = {
+    "factors of 1 or 0": "[sum(f64(label[i] == g) * x[i] for i < n) for g < k]",
+    "a one-hot matrix": "{\n  let hot = [if label[i] == g { 1.0 } else { 0.0 } for g < k, i < n]\n  hot @ x\n}",
+    "rows of a one-hot matrix": """{
+  let hot = [f64(label[i] == g) for i < n, g < k]
+  sum(hot @ transpose(y), axis = 1)
+}""",
+}
 NEITHER = {
     "one of two": "[sum(if label[i] == g { x[i] } else { 1.0 } for i < n) for g < k]",
     "either of two": "[sum(where(bit_or(label == g, x > 0.0), x, 0.0)) for g < k]",
@@ -35,6 +43,7 @@ NEITHER = {
     "a power of the axis": "[sum(where(label == g * g, x, 0.0)) for g < k]",
     "a check": "[sum(if label[i] == g { x[label[i] + i] } else { 0.0 } for i < n) for g < k]",
 }
+ALL = SCATTERS | GATHERS | PRODUCTS
 X = np.array([0.5, -1.0, 2.0, 0.25, 3.0, 1.5])
 LABELS = [np.array(values) for values in ([0, 1, 2, 0, 1, 5], [-1, 9, 4, 4, 4, -(2**63)], [2**63 - 1, 0, 0, 0, 0, 0])]
 Y = np.arange(36.0).reshape(6, 6) - 9.5
@@ -78,7 +87,17 @@ def test_an_axis_of_which_more_counts_stays(body: str) -> None:
     assert max(points(body)) == 2 or len(points(body)) > 1
 
 
-@pytest.mark.parametrize("body", [*SCATTERS.values(), *GATHERS.values()], ids=[*SCATTERS, *GATHERS])
+@pytest.mark.parametrize("body", PRODUCTS.values(), ids=PRODUCTS)
+def test_a_product_with_1_or_0_has_the_axis_only_where_something_is_not_finite(body: str) -> None:
+    lowering = lowered(text(body))
+    program = optimise(lowering.program, [lowering.entry.name])
+    branches = [let.op for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, If)]
+    (branch,) = [op for op in branches if op.cold]
+    axes = [len(let.op.axes) for let in walk(branch.otherwise) if isinstance(let.op, Comp)]
+    assert axes and max(axes) <= 1 + ("transpose" in body)
+
+
+@pytest.mark.parametrize("body", ALL.values(), ids=ALL)
 def test_values_are_those_of_the_program_as_written(body: str) -> None:
     lowering = lowered(text(body))
     optimised = optimise(lowering.program, [lowering.entry.name])
@@ -90,7 +109,7 @@ def test_values_are_those_of_the_program_as_written(body: str) -> None:
 
 
 def test_gradients_are_those_of_forward_mode() -> None:
-    for body in (*SCATTERS.values(), *GATHERS.values()):
+    for body in ALL.values():
         module = dlang.compile(
             text(body)
             + """
@@ -103,6 +122,34 @@ fn ahead(x: f64[n], label: i64[n], y: f64[n, k]) -> f64[n] =
             for k in (0, 3, 6):
                 slope = module.back(X, label, Y[:, :k])
                 np.testing.assert_allclose(slope, module.ahead(X, label, Y[:, :k]), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("body", ALL.values(), ids=ALL)
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_counts_where_it_is_times_0(body: str, number: float) -> None:
+    lowering = lowered(text(body))
+    optimised = optimise(lowering.program, [lowering.entry.name])
+    for at in range(6):
+        x, y = X.copy(), Y.copy()
+        x[at] = y[at, 2] = number
+        args: list[Any] = [6, 6, x, LABELS[0], y]
+        expected, computed = [Interpreter(p).run(lowering.entry.name, args) for p in (lowering.program, optimised)]
+        np.testing.assert_allclose(computed[-1], expected[-1], rtol=1e-12)
+
+
+def test_products_with_one_hot_matrices_cost_what_they_pick() -> None:
+    module = dlang.compile("""
+fn picked(ids: i64[n], e: f64[v, d]) -> f64[n, d] = [f64(ids[i] == j) for i < n, j < v] @ e
+fn loss(ids: i64[n], e: f64[v, d]) -> f64 = sum(picked(ids, e) ** 2)
+fn slope(ids: i64[n], e: f64[v, d]) -> f64[v, d] = grad(loss, wrt = e)(ids, e)
+fn grouped(ids: i64[n], x: f64[n, d], k: size) -> f64[k, d] = [if ids[i] == g { 1.0 } else { 0.0 } for g < k, i < n] @ x
+""")
+    ids, e = np.array([3, 0, 7, -1, 3, 2]), np.arange(12.0).reshape(4, 3)
+    hot = (ids[:, None] == np.arange(4)).astype(float)
+    np.testing.assert_allclose(module.picked(ids, e), hot @ e)
+    np.testing.assert_allclose(module.slope(ids, e), 2 * hot.T @ (hot @ e))
+    np.testing.assert_allclose(module.grouped(ids, X[:, None] * e[0], 4), hot.T @ (X[:, None] * e[0]))
+    assert module.picked(ids, e[:0]).shape == module.grouped(ids[:0], e[:0], 6)[:, :3].shape == (6, 3)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "i64", "i8", "u32"])
