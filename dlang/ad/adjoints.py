@@ -14,6 +14,7 @@ from dlang.ad.rematerialise import Rematerialiser, fleeting, rematerialised
 from dlang.ad.residuals import Residuals, residuals
 from dlang.ad.reverse import BackwardScope
 from dlang.ad.signatures import Cotangents, Fused, Halves, Key, Rerun
+from dlang.ad.tape import without_given
 from dlang.graphs import components
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
@@ -404,6 +405,7 @@ class _Split:
         for v in free_vars(block):
             if v in outside:
                 save(v)
+        block = without_given(block, saved)
         tag = len(self.arms)
         variant = anf.Variant(self.halves.tape, tag, f"Tape{tag}", tuple(saved.values()))
         self.arms.append(_Arm(variant, tuple(saved), block))

@@ -238,8 +238,12 @@ def given(block: Block, bound: set[Var]) -> tuple[list[Var], Block]:
         if v in bound:
             vars |= dict.fromkeys(size for size in type_vars(v.type) if size in bound)
             vars[v] = None
-    lets = [let for let in block.lets if not vars.keys() >= set(let.vars)]
-    return list(vars), Block(tuple(lets), block.results)
+    return list(vars), without_given(block, vars)
+
+
+def without_given(block: Block, vars: Collection[Var]) -> Block:
+    """The block without the lets of variables that are given."""
+    return Block(tuple([let for let in block.lets if not all(v in vars for v in let.vars)]), block.results)
 
 
 # ---- values in a node ------------------------------------------------------------------------------------------------

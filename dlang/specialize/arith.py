@@ -33,12 +33,22 @@ def scalar_operator(e: Emitter, operator: str, x: Atom, y: Atom) -> Atom:
                 return e.prim(name, x, y)
             if dtype == "i64" and operator == "//" and isinstance(y, Lit) and int(y.value) > 0:
                 return e.atom(e.floor(e.poly(x), poly(y)))
+            if dtype == "i64" and operator == "//" and is_floor_of_sizes(e, e.poly(x), e.poly(y)):
+                return e.atom(e.floor(e.poly(x), e.poly(y)))
             return e.prim(name, x, nonzero(e, y, "division" if operator == "//" else "remainder"))
         case "**":
             if y.type.dtype in anf.FLOATS:
                 return e.prim("pow", x, y)
             return whole_power(e, x, y)
     raise AssertionError(operator)
+
+
+def is_floor_of_sizes(e: Emitter, dividend: Size, divisor: Size) -> bool:
+    """Tells whether a quotient is what it is in a type: of a size that is not negative and is compared with 0 there.
+
+    An exact quotient is none in a type, and so is not compared there.
+    """
+    return e.facts.proves_nonnegative(divisor) and dividend.quotient(divisor) is None
 
 
 def whole_power(e: Emitter, x: Atom, k: Atom) -> Atom:

@@ -79,7 +79,7 @@ def build(
     token = [fresh("world", anf.Token())] if instance.token else []
     random = [fresh("key", U64)] if instance.key else []
     bindings = {v: map_bound(b, parameter if v in erased else translate) for v, b in closure.bindings.items()}
-    world = World(token[0] if token else None, Level(random[0]) if random else None)
+    world = World(token[0] if token else None, Level(random[0], forwards=closure.forwards) if random else None)
     frame = Frame(e, world, instances, bindings)
     instance.captured = tuple([formal(c, translate) for _, c in closure.captured])
     for (local, _), taken in zip(closure.captured, instance.captured, strict=True):

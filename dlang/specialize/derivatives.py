@@ -24,12 +24,12 @@ from dlang.specialize.values import (
     ArrayV,
     ClosureV,
     DerivativeV,
-    FnV,
     Many,
     PullV,
     ScalarV,
     TupleV,
     Value,
+    base_of,
     contains_function,
     formal,
     leaves,
@@ -222,14 +222,7 @@ def closure_for(d: DerivativeV, args: Sequence[Value]) -> ClosureV:
     held = core.Local("derivative", types[0])
     arguments = tuple([core.Ref(local.type, d.span, local) for local in locals_of_call])
     body = core.Call(held.type, d.span, core.Ref(held.type, d.span, held), arguments)
-    return ClosureV(locals_of_call, body, d.span, ((held, inner),), bindings)
-
-
-def base_of(v: FnV) -> FnV:
-    """The function that a derivative of a derivative is of."""
-    while isinstance(v, DerivativeV):
-        v = v.function
-    return v
+    return ClosureV(locals_of_call, body, d.span, ((held, inner),), bindings, forwards=True)
 
 
 # ---- matrices of derivatives -----------------------------------------------------------------------------------------

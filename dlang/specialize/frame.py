@@ -56,7 +56,8 @@ class Level:
     """The level at which random events are numbered: in a function, at an element of a comprehension, in an iteration
     of a loop.
 
-    key, place: each a u64. path: the events (lambdas and arms) inside of which the code is. See `randomness.py`.
+    key, place: each a u64. path: the events (lambdas and arms) inside of which the code is. forwards: whether the code
+    is one call, to which the key is passed as it is. See `randomness.py`.
     """
 
     key: Atom
@@ -64,6 +65,7 @@ class Level:
     place: Atom = ZERO_WORD
     path: tuple[int, ...] = ()
     events: int = 0
+    forwards: bool = False
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from dlang.ir.anf import Atom, Lit
 from dlang.ops.dtypes import DTYPES
 from dlang.specialize.analysis import effects_in, effects_of
 from dlang.specialize.frame import ZERO_WORD, Frame, Level
-from dlang.specialize.values import ClosureV, ScalarV, Value
+from dlang.specialize.values import ClosureV, ScalarV, Value, base_of
 from dlang.typecheck import core
 
 DIGITS = {d.name: d.digits for d in DTYPES.values() if d.is_float}
@@ -63,11 +63,17 @@ def hashed(f: Frame, level: Level, number: int, word: str = "threefry") -> Atom:
 def passed_key(f: Frame, closure: ClosureV | None = None) -> Atom:
     """The key of a function that is called now.
 
-    One that nobody wrote, around a call, is no event of its own where it is all that draws: so the derivative of a
-    derivative that Python asked for draws what the function itself draws.
+    One that nobody wrote, around a call, is no event of its own: so the derivative of a derivative draws what the
+    function itself draws. Neither is one that Python asked for, where it is all that draws.
     """
     level = level_of(f)
-    if closure is not None and closure.decl is not None and closure.decl.kind == "call":
+    if level.forwards:
+        return level.key
+    written: Value | None = closure
+    while isinstance(written, ClosureV) and written.forwards:
+        ((_, derivative),) = written.captured
+        written = base_of(derivative)
+    if isinstance(written, ClosureV) and written.decl is not None and written.decl.kind == "call":
         if level == Level(level.key):
             return level.key
     return hashed(f, level, claimed(level))

@@ -115,6 +115,8 @@ class ClosureV:
     """A lambda, or a named function, with what its free variables stand for. Compared by where it was written.
 
     decl: the named function, if it is one. bindings: the variables of its scheme and of the functions around it.
+    forwards: whether it is a derivative as a function, which nobody wrote: its body calls the one value that it
+    captured, and nothing else.
     """
 
     params: tuple[core.Local, ...]
@@ -123,6 +125,7 @@ class ClosureV:
     captured: tuple[tuple[core.Local | core.FnDecl, Value], ...]
     bindings: Bindings
     decl: core.FnDecl | None = None
+    forwards: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +280,13 @@ def formal(v: Value, translate: Callable[[Size], Size]) -> Value:
         name = a.name if isinstance(a, Var) else "x"
         atoms.append(fresh(name, anf.Array(t.dtype, tuple(map(translate, t.shape))) if isinstance(t, anf.Array) else t))
     return rebuild(v, iter(atoms), translate)
+
+
+def base_of(v: Value) -> Value:
+    """The function that a derivative of a derivative is of."""
+    while isinstance(v, DerivativeV):
+        v = v.function
+    return v
 
 
 def contains_function(v: Value) -> bool:
