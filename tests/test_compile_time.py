@@ -86,6 +86,18 @@ def _(n: int) -> str:
     return body([], f"g{n}(x)", "\n".join(["fn g0(x: f64[8]) -> f64 = sum(x)", *more]))
 
 
+@program("functions that call another twice", 6)
+def _(n: int) -> str:
+    more = [f"fn g{k + 1}(y: f64) -> f64 = g{k}(y) + g{k}(sin(y) * {k}.5)" for k in range(n)]
+    return body([], f"g{n}(x[0])", "\n".join(["fn g0(y: f64) -> f64 = sin(y) * y", *more]))
+
+
+@program("calls of a large function", 20)
+def _(n: int) -> str:
+    before = "fn g(y: f64) -> f64 {\n  var s = y\n" + "\n".join(f"  s = sin(s) * {k}.5" for k in range(60)) + "\n  s\n}"
+    return body(["var s = x[0]", *("s += g(s)" for _ in range(n))], "s", before)
+
+
 @program("generic functions", 4)
 def _(n: int) -> str:
     before = "\n".join(f"fn g{k}(y) = sin(y) * {k}.0" for k in range(n))
