@@ -446,6 +446,20 @@ def test_values_inside_of_values_have_types_as_deep_as_they_are(monkeypatch: pyt
     assert growth <= 2.0, f"values inside of values: calls grow with the power {growth:.2f}"
 
 
+def test_functions_that_capture_functions_have_as_many_parts_as_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of d functions has the numbers that up to d others captured, and is asked for them a few times."""
+    monkeypatch.setenv("DLANG_CACHE_SIZE", "0")
+    found = []
+    for depth in (2, 8, 16, 32):
+        lines = [f"let f{k + 1} = |a: f64| sin(a) * x[{k % 8}] + f{k}(a)" for k in range(depth)]
+        text = body(["let f0 = |a: f64| sin(a)", *lines], f"f{depth}(x[0])")
+        found.append(calls(partial(compiled, text + DERIVATIVE)))
+    few, more, most = found[1:]
+    growth = SHARE * (most.total() - more.total())
+    worse = [f for f, c in most.items() if c - more[f] > growth and exponent(few[f], more[f], c) > 2.1]
+    assert not worse, f"functions that capture functions: calls of these grow faster: {worse}"
+
+
 @pytest.mark.parametrize(
     "imports", [lambda k: f"import m{k - 1}\n" if k else "", lambda k: ""], ids=["one another", "all by one"]
 )
