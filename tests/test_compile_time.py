@@ -92,9 +92,9 @@ def _(n: int) -> str:
     return body([], f"g{n}(x[0])", "\n".join(["fn g0(y: f64) -> f64 = sin(y) * y", *more]))
 
 
-@program("calls of a large function", 20)
+@program("calls of a large function", 24)
 def _(n: int) -> str:
-    before = "fn g(y: f64) -> f64 {\n  var s = y\n" + "\n".join(f"  s = sin(s) * {k}.5" for k in range(60)) + "\n  s\n}"
+    before = "fn g(y: f64) -> f64 {\n  var s = y\n" + "\n".join(f"  s = sin(s) * {k}.5" for k in range(n)) + "\n  s\n}"
     return body(["var s = x[0]", *("s += g(s)" for _ in range(n))], "s", before)
 
 
