@@ -86,6 +86,18 @@ def _(n: int) -> str:
     return body([], f"g{n}(x)", "\n".join(["fn g0(x: f64[8]) -> f64 = sum(x)", *more]))
 
 
+@program("functions that call another twice", 6)
+def _(n: int) -> str:
+    more = [f"fn g{k + 1}(y: f64) -> f64 = g{k}(y) + g{k}(sin(y) * {k}.5)" for k in range(n)]
+    return body([], f"g{n}(x[0])", "\n".join(["fn g0(y: f64) -> f64 = sin(y) * y", *more]))
+
+
+@program("calls of a large function", 24)
+def _(n: int) -> str:
+    before = "fn g(y: f64) -> f64 {\n  var s = y\n" + "\n".join(f"  s = sin(s) * {k}.5" for k in range(n)) + "\n  s\n}"
+    return body(["var s = x[0]", *("s += g(s)" for _ in range(n))], "s", before)
+
+
 @program("generic functions", 4)
 def _(n: int) -> str:
     before = "\n".join(f"fn g{k}(y) = sin(y) * {k}.0" for k in range(n))
@@ -432,6 +444,20 @@ def test_values_inside_of_values_have_types_as_deep_as_they_are(monkeypatch: pyt
         found.append(calls(partial(compiled, text + DERIVATIVE)))
     growth = exponent(*[f.total() for f in found[1:]])
     assert growth <= 2.0, f"values inside of values: calls grow with the power {growth:.2f}"
+
+
+def test_functions_that_capture_functions_have_as_many_parts_as_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of d functions has the numbers that up to d others captured, and is asked for them a few times."""
+    monkeypatch.setenv("DLANG_CACHE_SIZE", "0")
+    found = []
+    for depth in (2, 8, 16, 32):
+        lines = [f"let f{k + 1} = |a: f64| sin(a) * x[{k % 8}] + f{k}(a)" for k in range(depth)]
+        text = body(["let f0 = |a: f64| sin(a)", *lines], f"f{depth}(x[0])")
+        found.append(calls(partial(compiled, text + DERIVATIVE)))
+    few, more, most = found[1:]
+    growth = SHARE * (most.total() - more.total())
+    worse = [f for f, c in most.items() if c - more[f] > growth and exponent(few[f], more[f], c) > 2.1]
+    assert not worse, f"functions that capture functions: calls of these grow faster: {worse}"
 
 
 @pytest.mark.parametrize(

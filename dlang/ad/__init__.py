@@ -19,10 +19,11 @@ table of primitives (`rules.py`).
   known, sizes change, or effects forbid a second run, a loop makes a list of nodes (`iterations.py`).
 - What is saved, and what is computed again from that, is a minimum cut (`rematerialise.py`). Elements that no later
   iteration overwrites are read in the array that the loops leave (`lasting.py`): LU in place saves n², not n³, numbers.
-- Where values and cotangents are wanted at once they are one function, and fusion sees both sides. A recursive function
-  and `vjp` need two halves with a tape between them (`adjoints.py`). Where the tape stays in the function that made it,
-  and the arms of the branch that ends the function have scalars only, it has one variant, and dissolves when both
-  halves are inlined. A tape is data like any other, so the halves are differentiated again.
+- Where values and cotangents are wanted at once they are one function, and fusion sees both sides. A recursive
+  function, a large one that is called in many places (`inlining.py`) and `vjp` need two halves with a tape between them
+  (`adjoints.py`). Where the tape stays in the function that made it, and the arms of the branch that ends the function
+  have scalars only, it has one variant, and dissolves when both halves are inlined. A tape is data like
+  any other, so the halves are differentiated again.
 - An array that a recursive function hands on is handed to the backward half too and saved nowhere, and its cotangent
   goes in and comes out, changed in place: a recursion over elements or weights costs what it reads of them. A function
   that hands on a part of an array, as `total(x[1..])`, is given the whole and where the part begins before that

@@ -9,7 +9,7 @@ from functools import cached_property
 from dlang.ad.activity import active_vars
 from dlang.ad.calls import ruled
 from dlang.ad.conversions import Conversions
-from dlang.ad.inlining import inlined_where_active, unused
+from dlang.ad.inlining import functions_that_stay, inlined_where_active, unused
 from dlang.ad.rematerialise import Rematerialiser, fleeting, rematerialised
 from dlang.ad.residuals import Residuals, residuals
 from dlang.ad.reverse import BackwardScope
@@ -19,7 +19,7 @@ from dlang.graphs import components
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.builder import Builder
-from dlang.ir.call_graph import called_by, recursive_functions
+from dlang.ir.call_graph import called_by
 from dlang.ir.marks import backward, has_marks
 from dlang.ir.pruning import pruned, pruned_block
 from dlang.ir.sizes import defined_sizes, with_sizes
@@ -55,7 +55,7 @@ class Adjoints:
     @cached_property
     def _kept(self) -> set[str]:
         """The functions whose calls are not inlined."""
-        return recursive_functions(self.program) | {
+        return functions_that_stay(self.program) | {
             f.name for f in self.program.functions.values() if ruled(f) is not None
         }
 

@@ -1,4 +1,4 @@
-"""The adjoint of a call that is not inlined: of a recursive function, or of one with a rule of its own.
+"""The adjoint of a call that is not inlined: of a recursive or a large function, or of one with a rule of its own.
 
     y… = f(x…)      forward:   y…, tape = f_fwd(x…)        backward:   x̄… = f_bwd(tape, ȳ…)
 

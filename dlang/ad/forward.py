@@ -25,7 +25,7 @@ from functools import cached_property
 from dlang.ad.activity import active_vars, next_state
 from dlang.ad.comprehension import attained, needs_loop, positions_of
 from dlang.ad.conversions import Conversions, retyped
-from dlang.ad.inlining import inlined_where_active, unused
+from dlang.ad.inlining import functions_that_stay, inlined_where_active, unused
 from dlang.ad.linear_algebra import jvp_library
 from dlang.ad.nodes import constructed
 from dlang.ad.refusal import called, refusal
@@ -37,7 +37,6 @@ from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import Atom, Block, Call, Function, Jvp, Let, Program, Type, Var, fresh
 from dlang.ir.builder import Builder, axis
-from dlang.ir.call_graph import recursive_functions
 from dlang.ir.comprehension_queries import without_results
 from dlang.ir.marks import TANGENT, has_marks, is_mark, mark_of, tangent_kind
 from dlang.ir.substitution import Renaming, refresh
@@ -372,8 +371,8 @@ def _jvp_extremum(let: anf.Let, op: anf.Comp, k: int, where: anf.Var, s: Dual) -
 # ---- dual functions --------------------------------------------------------------------------------------------------
 # Dual functions: of the arguments of a function and of tangents; they give its results, then tangents of these.
 #
-# There is one for each choice of arguments that have tangents. A call in its body that cannot be inlined, because the
-# function calls itself, is a call of a dual function again; so each has its name before its body is done.
+# There is one for each choice of arguments that have tangents. A call in its body that is not inlined, because the
+# function calls itself or is large, is a call of a dual function again; so each has its name before its body is done.
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,8 +407,8 @@ class Duals:
 
     @cached_property
     def _kept(self) -> set[str]:
-        """The functions whose calls are not inlined: recursive ones, and those with a rule."""
-        return recursive_functions(self.program) | {f.name for f in self.program.functions.values() if _has_rule(f)}
+        """The functions whose calls are not inlined."""
+        return functions_that_stay(self.program) | {f.name for f in self.program.functions.values() if _has_rule(f)}
 
     def _named(self, key: _Key) -> str:
         if key not in self._names:

@@ -1,14 +1,37 @@
-"""Calls that a derivative passes through: inlined, as far as the functions do not call themselves."""
+"""Calls that a derivative passes through: inlined, save those of recursive functions and of large ones."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
+from dlang import graphs
 from dlang.ad.activity import active_vars
-from dlang.ir.anf import Block, Call, Let, Program, Var
+from dlang.ir.anf import Block, Call, Derivative, Let, Program, Var
+from dlang.ir.call_graph import called_by
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import inlined
 from dlang.ir.traverse import walk
+from dlang.ops import figures
+
+
+def functions_that_stay(program: Program) -> set[str]:
+    """The functions that derivatives call: recursive ones, and those of which they would have many copies.
+
+    So the code of a derivative grows no faster than the program, though each function calls another twice.
+    """
+    ops = {name: [let.op for let in walk(f.body)] for name, f in program.functions.items()}
+    derived = {op.function for ops_of in ops.values() for op in ops_of if isinstance(op, Derivative)}
+    calls = {name: called_by(f) for name, f in program.functions.items()}
+    order = graphs.components({name: list(dict.fromkeys(callees)) for name, callees in calls.items()})
+    stay = graphs.in_cycles(calls, order)
+    places = Counter([callee for name in graphs.reached(derived, calls.__getitem__) for callee in calls[name]])
+    lets: dict[str, int] = {}
+    for name in [name for component in order for name in component if name not in stay]:
+        lets[name] = len(ops[name]) + sum([lets[callee] for callee in calls[name] if callee not in stay])
+        if places[name] > 1 and places[name] * lets[name] > figures.COPIED:
+            stay.add(name)
+    return stay
 
 
 def inlined_where_active(

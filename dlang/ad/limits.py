@@ -21,10 +21,9 @@ from dataclasses import replace
 
 from dlang.ad.activity import active_vars
 from dlang.ad.adjoints import local_tapes
-from dlang.ad.inlining import inlined_where_active, unused
+from dlang.ad.inlining import functions_that_stay, inlined_where_active, unused
 from dlang.ir import anf
 from dlang.ir.builder import Builder
-from dlang.ir.call_graph import recursive_functions
 from dlang.ir.marks import is_mark
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import Renaming
@@ -77,7 +76,7 @@ class _Limits(Rewriter):
         self.program, self.functions = program, functions
         self.made: dict[tuple[str, tuple[int, ...]], tuple[str, str] | None] = {}
         self.local = local_tapes(program)
-        self.kept = recursive_functions(program) | {f.name for f in program.functions.values() if f.rules is not None}
+        self.kept = functions_that_stay(program) | {f.name for f in program.functions.values() if f.rules is not None}
         self.records: dict[anf.Atom, tuple[anf.VjpForward, anf.Var]] = {}
 
     def rule(self, let: anf.Let) -> None:

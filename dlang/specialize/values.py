@@ -236,14 +236,15 @@ def with_parts(v: Value, new: Sequence[Value]) -> Value:
 
 def leaves(v: Value) -> Iterator[Atom]:
     """The atoms of a value, in order; those that a function captured included."""
-    match v:
-        case ScalarV(atom):
-            yield atom
-        case ArrayV(var):
-            yield var
-        case _:
-            for part in parts(v):
-                yield from leaves(part)
+    left = [v]
+    while left:
+        match left.pop():
+            case ScalarV(atom):
+                yield atom
+            case ArrayV(var):
+                yield var
+            case structure:
+                left += reversed(parts(structure))
 
 
 def rebuild(v: Value, atoms: Iterator[Atom], size: Callable[[Size], Size] = lambda s: s) -> Value:
