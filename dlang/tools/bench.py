@@ -25,8 +25,16 @@ from dlang.host.platform.machine import processor_name
 from dlang.lazy_modules import lazy_module
 from dlang.python.function import Function
 from dlang.python.instances import Program
-from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, positive
-from dlang.tools.files import programs, refuse_unwritable, replace_file
+from dlang.tools.arguments import (
+    Parser,
+    add_backend,
+    add_json,
+    add_paths,
+    positive,
+    programs,
+    refuse_unwritable,
+    replace_file,
+)
 from dlang.tools.report import coloured, failed_in, painted, report
 from dlang.typecheck import core, types as ty
 from dlang.typecheck.headers import FnDecl

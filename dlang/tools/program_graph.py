@@ -20,7 +20,7 @@ from dlang.ir.anf import Atom, Block, Let, Lit, Token, Var
 from dlang.ir.call_graph import called_by
 from dlang.ir.printer import Printer
 from dlang.ir.traverse import named_function, offsets, parts
-from dlang.tools.files import replace_file
+from dlang.tools.arguments import replace_file
 
 PICTURES = ("svg", "png", "pdf")
 _HEAD = """\

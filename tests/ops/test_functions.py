@@ -98,7 +98,7 @@ exec(compile(text.replace(before, ROW.lstrip("\\n") + before), spec.origin, "exe
 
 import numpy as np
 import dlang
-from dlang.tools.assistance.signatures import signature, words
+from dlang.tools.assistance import signature, words
 from tests.cuda.both import Both
 from tools.tables import functions
 

@@ -238,7 +238,7 @@ exec(compile(text.replace(before, ROW + before), spec.origin, "exec"), table.__d
 
 import numpy as np
 import dlang
-from dlang.tools.assistance.signatures import signature, words
+from dlang.tools.assistance import signature, words
 from tests.cuda.both import Both
 
 PROGRAM = '''

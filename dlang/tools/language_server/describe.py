@@ -10,8 +10,8 @@ from lsprotocol import types as lsp
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.grammar.syntax import walk
-from dlang.tools.assistance import signatures
-from dlang.tools.assistance.signatures import Signature, as_written, flat, inferred, of_builtin, pattern_text
+from dlang.tools import assistance
+from dlang.tools.assistance import Signature, as_written, flat, inferred, of_builtin, pattern_text
 from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.names import FieldOf, Global, Local, Occurrence
 from dlang.tools.language_server.protocol import offset_at, range_of
@@ -108,7 +108,7 @@ def headline(document: Document, target: Definition, type_here: Type | None = No
         case Definition(kind="module"):
             return f"import {target.name}"
         case Definition(kind="class" | "builtin"):
-            text = signatures.signature(target.name)
+            text = assistance.signature(target.name)
             return f"fn {target.name}{text}" if text and not target.name[0].isupper() else target.name
         case Definition(kind="function"):
             signature = signature_of(document, target)
@@ -164,7 +164,7 @@ def documentation(target: Definition) -> str:
     """The `##` lines of a definition."""
     match target:
         case Definition(kind="builtin" | "class"):
-            return signatures.words(target.name)
+            return assistance.words(target.name)
         case Definition(kind="module", document=Document() as other):
             return other.outline.doc
         case Definition(

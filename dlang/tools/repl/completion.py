@@ -13,22 +13,24 @@ from dlang.grammar import syntax as s
 from dlang.grammar.lexer import KEYWORDS, tokenize
 from dlang.grammar.newlines import CLOSERS, NEEDS_MORE, OPENERS
 from dlang.grammar.parser import parse
-from dlang.tools.assistance.signatures import Signature, functions, takes, taking
-from dlang.tools.assistance.situation import (
+from dlang.tools.assistance import (
+    Signature,
     Situation,
     call_at,
     expected,
+    functions,
     open_brackets,
     path_of_import,
     receiver,
     situation,
+    takes,
+    taking,
 )
-from dlang.tools.repl.commands import COMMANDS, Command
+from dlang.tools.repl.commands import COMMANDS, SETTINGS, Command
 from dlang.tools.repl.compose import RESULT
 from dlang.tools.repl.inputs import split
 from dlang.tools.repl.names import imported_module, meaning, signature, signature_of
 from dlang.tools.repl.session import Session
-from dlang.tools.repl.settings import SETTINGS
 from dlang.tools.repl.state import LAST, StoredValue, items_of
 from dlang.typecheck.annotations import EFFECTS
 from dlang.typecheck.printing import Names

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Source
 from dlang.lazy_modules import lazy_module
 from dlang.ops.functions import SCHEMES
-from dlang.tools.assistance import signatures
-from dlang.tools.assistance.signatures import Signature, inferred, of_builtin
+from dlang.tools import assistance
+from dlang.tools.assistance import Signature, inferred, of_builtin
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
@@ -117,7 +117,7 @@ def documentation(path: str, named: Meaning, checked: Checked) -> str:
         case FnEntry(decl=decl):
             return _page(f"fn {signature(name, named, checked)}", decl.doc)
         case BuiltinEntry():
-            return _page(f"fn {signature(name, named, checked)}", signatures.words(name))
+            return _page(f"fn {signature(name, named, checked)}", assistance.words(name))
         case DataDecl():
             return _page(_datatype(named), named.doc)
         case ModuleTable():
