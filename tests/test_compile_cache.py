@@ -56,7 +56,7 @@ NEEDED_BY_A_CALL = {
         "pieces", "pool", "registry", "sites", "support", "symbols", "texts", "waiting", "windows",
     )),
     *(f"dlang.ir.{x}" for x in ("crossing", "errors", "node", "rounding", "signatures", "terms")),
-    *("dlang.grammar.parts", "dlang.specialize.structs", "dlang.specialize.types"),
+    *("dlang.grammar.parser", "dlang.specialize.structs", "dlang.specialize.types"),
     *(f"dlang.typecheck.{x}" for x in ("cache", "headers", "limits", "mismatches", "modules", "printing",
                                        "program", "refinements", "scope", "state", "stored", "terms", "types")),
 }  # fmt: skip

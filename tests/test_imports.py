@@ -82,7 +82,7 @@ ALLOWED = {
         "codegen.llvm",
         "aot",
     },
-    "__init__": {"python"},
+    "__init__": {"python", "runtime"},
 }
 
 

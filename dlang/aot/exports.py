@@ -16,8 +16,7 @@ from dlang.lazy_modules import lazy_module
 from dlang.python.derivatives import grad, value_and_grad
 from dlang.python.function import Function
 from dlang.python.instances import Program, terms_of
-from dlang.runtime.compiled import Compiled
-from dlang.runtime.sizes import Step, Unsolvable, plan
+from dlang.runtime.compiled import Compiled, Step, Unsolvable, plan
 from dlang.spelling import closest, plural
 from dlang.typecheck import core
 from dlang.typecheck.headers import FnDecl

@@ -22,7 +22,7 @@ from dlang.inequalities import LARGEST
 from dlang.ir.crossing import Items, leaves_of
 from dlang.ir.terms import Array, Scalar, Size, Token, Var
 from dlang.ops.dtypes import DTYPES, HALF
-from dlang.runtime.sizes import Compared, PassedSize, Solved
+from dlang.runtime.compiled import Compared, PassedSize, Solved
 from dlang.typecheck.printing import Names
 from dlang.typecheck.types import SizeVar
 

@@ -22,8 +22,8 @@ from dlang.polynomials import Poly
 MODULES = frozenset({
     "dlang.diagnostics", "dlang.polynomials", "dlang.grammar.tables", "dlang.typecheck.types", "dlang.typecheck.core",
     "dlang.typecheck.headers", "dlang.typecheck.scope", "dlang.typecheck.state", "dlang.typecheck.stored",
-    "dlang.ir.terms", "dlang.ir.anf", "dlang.ir.crossing", "dlang.runtime.archive", "dlang.runtime.sizes",
-    "dlang.codegen.llvm.processors", "dlang.runtime.compiled", "dlang.ir.signatures",
+    "dlang.ir.terms", "dlang.ir.anf", "dlang.ir.crossing", "dlang.runtime.archive", "dlang.runtime.compiled",
+    "dlang.codegen.llvm.processors", "dlang.ir.signatures",
     "dlang.codegen.entry_points", "dlang.codegen.kernel", "dlang.codegen.llvm.sites", "dlang.codegen.llvm.call_needs",
 })  # fmt: skip
 HERE = __name__.removesuffix(".cache.records")

@@ -31,10 +31,9 @@ from dlang.ir.crossing import PythonFunction, leaves_of
 from dlang.ir.signatures import Signature, Terms
 from dlang.ir.terms import Size, Var
 from dlang.lazy_modules import lazy_module, np
-from dlang.runtime.compiled import Compiled
+from dlang.runtime.compiled import Compared, Compiled, PassedSize, Solved, Step
 from dlang.runtime.failures import call, failure
 from dlang.runtime.seeds import DefaultSeeds
-from dlang.runtime.sizes import Compared, PassedSize, Solved, Step
 
 if TYPE_CHECKING:
     from dlang.host import conversion, effects as host

@@ -15,18 +15,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dlang.diagnostics import error
-from dlang.drafts import write
 from dlang.lazy_modules import lazy_module
 from dlang.spelling import closest
-from dlang.typecheck.modules import unreadable
 
 if TYPE_CHECKING:
-    from dlang import diagnostics
+    from dlang import diagnostics, drafts
     from dlang.runtime import engine, threads
+    from dlang.typecheck import modules
 else:
     diagnostics = lazy_module("dlang.diagnostics")
+    drafts = lazy_module("dlang.drafts")
     engine = lazy_module("dlang.runtime.engine")
+    modules = lazy_module("dlang.typecheck.modules")
     threads = lazy_module("dlang.runtime.threads")
 
 _CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '(?P<found>[^']*)' \(choose from (?P<known>.*)\)")
@@ -228,7 +228,7 @@ def programs(paths: Sequence[str]) -> list[str]:
     if not by_real_path:
         what = ", ".join(f"`{path}`" for path in paths)
         help = ("a program is a file whose name ends in .dl; hidden folders are passed over",)
-        raise error("E0973", f"there is no program in {what}", None, help=help)
+        raise diagnostics.error("E0973", f"there is no program in {what}", None, help=help)
     return list(by_real_path.values())
 
 
@@ -237,7 +237,7 @@ def programs_of(path: str) -> list[str]:
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError) as e:
-        raise unreadable(path, e) from None
+        raise modules.unreadable(path, e) from None
     return list(map(str, sorted(programs_in(Path(path))))) if stat.S_ISDIR(mode) else [str(Path(path))]
 
 
@@ -257,13 +257,13 @@ def writing(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as e:
-        raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
+        raise diagnostics.error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
 
 
 def replace_file(path: str | Path, content: bytes | str) -> None:
     """Writes a file as a whole or not at all; its permissions stay. E0822 if it can't be written."""
     with writing(path):
-        write(path, content)
+        drafts.write(path, content)
 
 
 def refuse_unwritable(path: str) -> None:
