@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dlang.host.effects import Host
     from dlang.interpret import interpreter
     from dlang.ir import anf
-    from dlang.ir.signatures import Signature
+    from dlang.ir.crossing import Signature
     from dlang.runtime.compiled import Compiled
     from dlang.runtime.engine import Engine
     from dlang.specialize import specialize

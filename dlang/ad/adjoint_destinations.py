@@ -50,8 +50,8 @@ from dlang.ir.affine import (
     span,
 )
 from dlang.ir.anf import ZERO, Atom, Axis, IndexExpr, Let, Lit, Op, Prim, Scalar, Size, Var, fresh, poly
-from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import pruned
 from dlang.ir.types import I64, array_type, dtype_of, product, type_of
 from dlang.ops import figures
 from dlang.ops.primitives import COST, GAPS, GUARDS

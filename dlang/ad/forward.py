@@ -37,10 +37,10 @@ from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import Atom, Block, Call, Function, Jvp, Let, Program, Type, Var, fresh
 from dlang.ir.builder import Builder, axis
-from dlang.ir.call_graph import recursive_functions
 from dlang.ir.comprehension_queries import without_results
 from dlang.ir.marks import TANGENT, has_marks, is_mark, mark_of, tangent_kind
 from dlang.ir.substitution import Renaming, refresh
+from dlang.ir.traverse import recursive_functions
 from dlang.ir.types import array_type, carries, dtype_of, named_sizes, type_of
 from dlang.ir.writes import determines, missing
 from dlang.ops.monoids import CHOOSING

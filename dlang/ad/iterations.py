@@ -21,10 +21,9 @@ from dlang.ad.scope import NoParallelAdjoint, Scope, Sink
 from dlang.ad.tape import Bundle, fields_of, with_all_sizes
 from dlang.ir import anf
 from dlang.ir.marks import against
-from dlang.ir.pruning import pruned_block
 from dlang.ir.sizes import defined_sizes, with_sizes
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import bound_vars, free_vars, type_vars
+from dlang.ir.traverse import bound_vars, free_vars, pruned_block, type_vars
 
 END, ITERATION = 0, 1  # the variants of a list
 

@@ -24,11 +24,10 @@ from dlang.ad.adjoints import local_tapes
 from dlang.ad.inlining import inlined_where_active, unused
 from dlang.ir import anf
 from dlang.ir.builder import Builder
-from dlang.ir.call_graph import recursive_functions
 from dlang.ir.marks import is_mark
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, named_function, type_vars, walk, with_lets
+from dlang.ir.traverse import map_blocks, named_function, recursive_functions, type_vars, walk, with_lets
 from dlang.ir.types import BOOL, I64, array_type, dtype_of, is_float
 
 # In the place of a zero, in two runs: so small that nothing else notices, with room for factors that are as small.

@@ -45,9 +45,8 @@ from dlang.ad.tape import save
 from dlang.ir import anf
 from dlang.ir.anf import Block, For, IndexExpr, Let, Lit, Size, Var, While, fresh, poly
 from dlang.ir.marks import against
-from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming, refresh
-from dlang.ir.traverse import free_vars
+from dlang.ir.traverse import free_vars, pruned_block
 from dlang.ir.types import I64, array_type, product
 from dlang.ops import figures
 

@@ -16,7 +16,7 @@ from dlang.aot.exports import Built, Export
 from dlang.aot.interface import Declared, Place, Types, declare, header, places, prefix_of
 from dlang.aot.program import entry_name, quoted
 from dlang.aot.toolchain import SOURCES, link, refuse_other_systems
-from dlang.codegen.entry_points import EntryPoint
+from dlang.codegen.abi import EntryPoint
 from dlang.drafts import write
 from dlang.inequalities import LARGEST
 from dlang.ir.crossing import Items, leaves_of

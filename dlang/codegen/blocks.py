@@ -8,10 +8,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen import loops
-from dlang.codegen.decisions import Decision
-from dlang.codegen.invariants import Outside
+from dlang.codegen.abi import holds_references
+from dlang.codegen.loops import Decision, Free, Matrix, Panels, Stmt
 from dlang.codegen.memory import Frame, Memory, Place, fresh_axes, whole
-from dlang.codegen.node_layout import holds_references
 from dlang.codegen.peeling import peeled, unswitched, with_even_middle
 from dlang.codegen.regions import Nodes
 from dlang.codegen.stacks import Part, offset, parts_of, without_copies
@@ -483,3 +482,35 @@ class Scheduler(ABC):
         assert place.start is not None
         stmts = [loops.Store(place.buffer, poly(axis) + place.start, value)]
         self.nest((axis,), (product(place.shape),), stmts)
+
+
+# ---- values that do not change in a loop -----------------------------------------------------------------------------
+@dataclass(slots=True)
+class Outside:
+    """The surroundings of a loop under way. known: arrays and scalars from outside that the loop mentions.
+
+    frame: of the loop's body; around: of the block that the loop is in. panels: the matrices that are packed in front,
+    each with its rows and columns; a matrix and its transpose are two, although they are one array.
+    """
+
+    known: frozenset[Var]
+    frame: Frame
+    around: Frame
+    before: list[Stmt] = field(default_factory=list)
+    panels: dict[tuple[Matrix, Size, Size], Panels] = field(default_factory=dict)
+
+    @property
+    def after(self) -> list[Stmt]:
+        """Returns the statements behind the loop: they free the panels."""
+        return [Free(panels.buffer) for panels in self.panels.values()]
+
+
+def outermost(loops: Sequence[Outside], frame: Frame, var: Var) -> Outside | None:
+    """The outermost loop that has a variable from outside, of those that run a block, known by its frame, in a
+    iteration."""
+    outermost_loop = None
+    for loop in reversed(loops):
+        if loop.frame is not frame or var not in loop.known:
+            break
+        outermost_loop, frame = loop, loop.around
+    return outermost_loop

@@ -23,8 +23,7 @@ from dlang.codegen.blas import (
     letter,
 )
 from dlang.codegen.blocks import Scheduler
-from dlang.codegen.cholesky import cholesky_pullback
-from dlang.codegen.factors import cholesky_factor
+from dlang.codegen.cholesky import cholesky_factor, cholesky_pullback
 from dlang.codegen.lu import lu_factor, lu_inverted, lu_solution, many
 from dlang.codegen.qr import qr_factors
 from dlang.codegen.sorting import SORTED, argsort

@@ -1,15 +1,14 @@
 """Text → syntax tree.
 
 The text is split at its top-level declarations, and each is lexed, laid out and parsed on its own: a mistake in one
-costs none of the others, and a declaration's tree depends on its own text alone. `Parts` keeps the declarations for the
-next time that a file is parsed.
+costs none of the others, and a declaration's tree depends on its own text alone (`Parts`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
 from itertools import islice
 from typing import cast
 
@@ -18,33 +17,12 @@ from dlang.gc_pause import gc_paused
 from dlang.grammar import syntax as s
 from dlang.grammar.lexer import Token, hidden, tokenize
 from dlang.grammar.newlines import CLOSERS, OPENERS, closes_nothing, layout, match_brackets
+from dlang.grammar.parts import Parts
 from dlang.grammar.recovery import recover
 from dlang.grammar.syntax import children
 from dlang.grammar.tables import END, Machine, Method, tables
 from dlang.grammar.tree import Builder, doc_line
 from dlang.timings import timed
-
-
-# ---- declarations that were parsed -----------------------------------------------------------------------------------
-@dataclass(slots=True)
-class Parts:
-    """The declarations of files, by their path and text, to be taken over when a file is parsed again.
-
-    Each has a source of its own, which is moved to where the declaration stands now.
-    """
-
-    kept: dict[str, dict[str, list[tuple[Source, tuple[s.Item, ...]]]]] = field(default_factory=dict)
-    made: int = 0
-
-    def copied(self) -> Parts:
-        """The same, to be changed on its own; the sources are the same objects."""
-        files = {path: {text: list(known) for text, known in parts.items()} for path, parts in self.kept.items()}
-        return Parts(files, self.made)
-
-    def sources(self) -> Iterator[Source]:
-        """The sources of all declarations."""
-        return (source for parts in self.kept.values() for known in parts.values() for source, _ in known)
-
 
 _DECLARATION = re.compile(
     r"^(?:fn|struct|enum|type|const|import|test|bench|pullback|pushforward|extern|let|var)\b", re.MULTILINE

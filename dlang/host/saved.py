@@ -13,8 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from dlang.host.classes import fields_of, written_fields
 from dlang.host.errors import RunError
 from dlang.host.half import bf16_of_bits, bits_of_bf16
-from dlang.ir.crossing import Branch, Choice, Fields, Items, Leaf, Part, Rows, Tree, Trees
-from dlang.ir.node import Node
+from dlang.ir.crossing import Branch, Choice, Fields, Items, Leaf, Node, Part, Rows, Tree, Trees
 from dlang.lazy_modules import lazy_module, np
 from dlang.ops.dtypes import DTYPES, TRUNCATED
 

@@ -33,10 +33,9 @@ from dlang.interpret.code import Code, Failed, Frame, PointStep, Step, at_point
 from dlang.interpret.comprehensions import Comp
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Block, Function, Let, Program, Scalar, Token, Var
-from dlang.ir.call_graph import recursive_functions
 from dlang.ir.errors import IRError
 from dlang.ir.marks import is_mark
-from dlang.ir.traverse import op_blocks
+from dlang.ir.traverse import op_blocks, recursive_functions
 from dlang.ir.types import dtype_of
 from dlang.ir.values import accept, at, entry_of, extent_of, lanes_from, literal, merged, release, value_of
 from dlang.recursion import recursion

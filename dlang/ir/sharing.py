@@ -16,8 +16,7 @@ from dlang.ir import anf
 from dlang.ir.affine import Knowledge, at_most_one, dependencies, hull, shadow
 from dlang.ir.costs import is_slow
 from dlang.ir.errors import IRError
-from dlang.ir.pruning import needed
-from dlang.ir.traverse import free_vars, op_blocks
+from dlang.ir.traverse import free_vars, needed, op_blocks
 from dlang.ir.types import array_type, dtype_of
 
 

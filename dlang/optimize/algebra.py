@@ -11,8 +11,8 @@ import math
 
 from dlang.ir.anf import FLOATS, INTEGERS, Atom, Cast, IndexExpr, Lit, Op, Prim
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.rounding import rounded
 from dlang.ir.types import BOOL, dtype_of
+from dlang.ops.dtypes import rounded
 from dlang.ops.primitives import OPPOSITE, PRIMITIVES, SWAPPED, Primitive
 from dlang.optimize.constants import evaluated, is_number, literal, same_literal
 

@@ -8,8 +8,8 @@
       } else { yield 0.0 }                } else { yield 0.0 }
 
 What is left of the arms may be computed in any case, so a loop around can choose between their results, and have lanes
-(`codegen/selections.py`). Branches stay as they are if an arm may fail, or reads what is in range only there, or costs
-more than lanes save.
+(`codegen/selections.py`). Branches stay as they are if an arm may fail, or reads what is in range only there, or
+costs more than lanes save.
 """
 
 from __future__ import annotations

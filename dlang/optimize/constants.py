@@ -6,8 +6,7 @@ import math
 
 from dlang.inequalities import SUM
 from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Atom, Cast, IndexExpr, Lit, Op, Prim
-from dlang.ir.rounding import rounded
-from dlang.ops.dtypes import DTYPES
+from dlang.ops.dtypes import DTYPES, rounded
 from dlang.ops.folding import Rule, Value
 from dlang.ops.primitives import PRIMITIVES, result_dtype
 

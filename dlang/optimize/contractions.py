@@ -21,9 +21,8 @@ from functools import partial
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import extent, surely_total, without_results
-from dlang.ir.pruning import pruned
 from dlang.ir.substitution import refresh, substitute
-from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with_op
+from dlang.ir.traverse import map_blocks, map_bodies, mentioned, pruned, with_lets, with_op
 from dlang.ir.types import dtype_of, type_of
 from dlang.ir.writes import elements
 from dlang.ops import figures

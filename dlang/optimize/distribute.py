@@ -23,7 +23,6 @@ from dlang.ir.axes import Location, Relocation, stacked
 from dlang.ir.builder import Builder, axis as fresh_axis
 from dlang.ir.comprehension_queries import point_of, sizes_named, taken_apart
 from dlang.ir.costs import additions
-from dlang.ir.pruning import pruned
 from dlang.ir.sharing import liftable, may_go_first, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
@@ -32,6 +31,7 @@ from dlang.ir.traverse import (
     map_functions,
     mentioned,
     parts,
+    pruned,
     type_vars,
     walk,
     with_body,

@@ -23,9 +23,8 @@ from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
 from dlang.ir.axes import section
-from dlang.ir.call_graph import recursive_functions
 from dlang.ir.substitution import Renaming, Replacement, refresh_vars, substitute
-from dlang.ir.traverse import type_vars
+from dlang.ir.traverse import recursive_functions, type_vars
 from dlang.ir.types import I64
 from dlang.ir.update_chains import UpdateChains
 from dlang.optimize.dce import dce

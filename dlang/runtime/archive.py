@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dlang.cache.records import HERE, Elsewhere, Unkept, load
 from dlang.cache.store import digest
 from dlang.codegen.llvm import objects
-from dlang.codegen.llvm.processors import Processor
+from dlang.codegen.llvm.objects import Processor
 from dlang.diagnostics import DlangError, Span, error
 from dlang.host.classes import MEMBERS, Written
 from dlang.host.foreign import Missing, found_again
@@ -27,8 +27,7 @@ from dlang.host.platform import loader
 from dlang.host.platform.machine import lacking
 from dlang.host.platform.objects import callable_class, can_call, slots_of
 from dlang.inequalities import LARGEST
-from dlang.ir.crossing import PythonFunction, leaves_of
-from dlang.ir.signatures import Signature, Terms
+from dlang.ir.crossing import PythonFunction, Signature, Terms, leaves_of
 from dlang.ir.terms import Size, Var
 from dlang.lazy_modules import lazy_module, np
 from dlang.runtime.compiled import Compared, Compiled, PassedSize, Solved, Step

@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
-from dlang.codegen.entry_points import CODE, LEFT, EntryPoint
-from dlang.codegen.llvm.sites import Site
-from dlang.ir.crossing import leaves_of
-from dlang.ir.signatures import Signature, Terms
+from dlang.codegen.abi import CODE, LEFT, EntryPoint, Site
+from dlang.ir.crossing import Signature, Terms, leaves_of
 from dlang.ir.terms import Datatype, Size, Token, Var
 
 if TYPE_CHECKING:
-    from dlang.codegen.kernel import Kernel
+    from dlang.codegen.abi import Kernel
     from dlang.codegen.loops import Nest
 
 
@@ -66,7 +64,7 @@ class Compiled:
     @property
     def brings_kernels(self) -> bool:
         """Tells whether it has kernels of CUDA C files, which may change and are not among the program's sources."""
-        from dlang.codegen.kernel import FOREIGN
+        from dlang.codegen.abi import FOREIGN
 
         return any(kernel.form == FOREIGN for kernel in self.kernels)
 

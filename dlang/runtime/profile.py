@@ -16,8 +16,8 @@ from threading import Barrier, Thread
 from typing import TYPE_CHECKING, Any
 
 from dlang.cache.store import digest, user_store
+from dlang.codegen.abi import PROFILE, entry_symbol
 from dlang.codegen.llvm.profiling import BYTES, CALLS, EVENT, EVENTS, OPERATIONS, ROW, TICKS, words
-from dlang.codegen.llvm.symbols import PROFILE, entry_symbol
 from dlang.codegen.loops import Nest
 from dlang.diagnostics import DlangError, Span
 from dlang.lazy_modules import lazy_module, np

@@ -13,10 +13,9 @@ from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Lit, Reduce, Scalar, Size, Var, fresh, poly
 from dlang.ir.types import I64, product
 from dlang.ops.dtypes import PRECISE
-from dlang.ops.expressions import operator, parsed
 from dlang.ops.functions import DECLARED, FUNCTIONS, POSITIONS, REDUCED, Reduction
 from dlang.ops.monoids import MONOIDS
-from dlang.ops.primitives import PRIMITIVES
+from dlang.ops.primitives import PRIMITIVES, operator, parsed
 from dlang.specialize.analysis import WORLD, effects_of
 from dlang.specialize.arith import elementwise, filled, reduce_axes, zero, zeros
 from dlang.specialize.arrangement import (

@@ -24,9 +24,8 @@ from dlang.host.errors import RunError
 from dlang.interpret.metering import Metered, TooMuch
 from dlang.ir.anf import FLOATS, Array, Atom, Derivative, Function, Program, Scalar, Token, Var
 from dlang.ir.builder import Builder
-from dlang.ir.call_graph import reachable
 from dlang.ir.substitution import refresh_vars
-from dlang.ir.traverse import type_vars, walk
+from dlang.ir.traverse import reachable, type_vars, walk
 from dlang.lazy_modules import lazy_module
 from dlang.specialize.specialize import Entry
 from dlang.tools.drawing import Kind, Leaf, drawn, leaves_of, requested, with_stand_ins

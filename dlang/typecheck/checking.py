@@ -13,9 +13,10 @@ from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse, parse_signature
 from dlang.identity import ByIdentity
 from dlang.typecheck import core, declarations
-from dlang.typecheck.cache import CachedBlock, CachedGroup, CachedTypes, Keys, combined, interfaces, moved
+from dlang.typecheck.cache import CachedBlock, CachedGroup, CachedTypes
 from dlang.typecheck.foreign import PRIMITIVE, Primitive, given_by
 from dlang.typecheck.groups import Mentions, Written, dependency_groups, names_given, type_groups
+from dlang.typecheck.keys import Keys, combined, interfaces, moved
 from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.scope import Entry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
 from dlang.typecheck.trees import rebuilt

@@ -27,8 +27,8 @@ from dlang.typecheck.types import UNIT, DataDecl, Variant
 if TYPE_CHECKING:
     from dlang.grammar import parser, syntax, syntax as s
     from dlang.typecheck import builtins, checking, declarations, discrete, schemes, terms
-    from dlang.typecheck.cache import Keys
     from dlang.typecheck.foreign import Primitive
+    from dlang.typecheck.keys import Keys
 else:
     builtins = lazy_module("dlang.typecheck.builtins")
     checking = lazy_module("dlang.typecheck.checking")

@@ -16,8 +16,8 @@ from dlang.codegen.cuda import scalars as cuda
 from dlang.codegen.llvm.mathematics import FUNCTIONS as APPROXIMATED
 from dlang.codegen.llvm.scalars import Module, Scalars
 from dlang.interpret.traced import SLOPES
-from dlang.ir.rounding import rounded
 from dlang.ir.values import FUNCTIONS
+from dlang.ops.dtypes import rounded
 from dlang.ops.primitives import (
     ADDITION,
     CLASSES,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from dlang.codegen import loops
 from dlang.codegen.cuda import scalars
-from dlang.codegen.cuda.elements import compute, declare, read, write
 from dlang.codegen.cuda.statements import (
     Printer,
     accumulators,
@@ -24,7 +23,7 @@ from dlang.codegen.cuda.statements import (
     remainder,
 )
 from dlang.codegen.cuda.totals import fold_into, totals_of
-from dlang.codegen.cuda.vectors import Plan, planned
+from dlang.codegen.cuda.vectors import Plan, compute, declare, planned, read, write
 from dlang.codegen.traverse import bound_by, walk
 from dlang.codegen.vectorize import work
 from dlang.identity import ByIdentity

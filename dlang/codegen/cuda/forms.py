@@ -6,7 +6,7 @@ is whole warps.
 
 How many threads share an iteration (`rows`) is chosen when the kernel is launched, by the length of its loops. Levels
 of a nest whose elements lie behind each other are one level (`nests.py`); a thread does some neighbouring
-iterations at once and reads and writes 16 bytes at a time where their addresses allow it (`vectors.py`, `elements.py`).
+iterations at once and reads and writes 16 bytes at a time where their addresses allow it (`vectors.py`).
 
 Loads whose values count only where a selection takes them, so that what they read may never have been written.
 
@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dlang.codegen import loops
+from dlang.codegen.abi import BLOCK, WARP
 from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.columns import Split, column_plan, column_text
-from dlang.codegen.cuda.elements import at_once
 from dlang.codegen.cuda.indices import NARROW, Indices, indices_of
 from dlang.codegen.cuda.nests import Nest, shared_levels
 from dlang.codegen.cuda.rows import Rows, Shares, shares_of
@@ -29,8 +29,7 @@ from dlang.codegen.cuda.scans import Scan, parts_text, plan_of_scan, scan_text
 from dlang.codegen.cuda.statements import Printer, behind, distance, place_levels, quotient, remainder
 from dlang.codegen.cuda.tiles import SIDE, tile_text
 from dlang.codegen.cuda.totals import fold_into, totals_of
-from dlang.codegen.cuda.vectors import Plan, planned, root_of
-from dlang.codegen.kernel import BLOCK, WARP
+from dlang.codegen.cuda.vectors import Plan, at_once, planned, root_of
 from dlang.codegen.loops import Assert, Buffer, Loop, Slot, Stmt
 from dlang.codegen.traverse import mentions, walk
 from dlang.ir.anf import Size, Var, poly

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dlang.codegen import loops
+from dlang.codegen.abi import BLOCK, FOREIGN, SURE, Kernel
 from dlang.codegen.cuda.columns import Split, adding, parts_of
 from dlang.codegen.cuda.forms import NAME, Text, iterations_at_once, kernel_text, scan_texts
 from dlang.codegen.cuda.indices import with_bound
 from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.rows import Shares
 from dlang.codegen.cuda.scans import Scan, parts_of_scan
-from dlang.codegen.kernel import BLOCK, FOREIGN, SURE, Kernel
 from dlang.codegen.traverse import bound_by, captures
 from dlang.diagnostics import Span, error
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly

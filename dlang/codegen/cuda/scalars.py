@@ -10,9 +10,8 @@ import math
 
 from dlang.codegen.nests import identity
 from dlang.ir.anf import FLOATS, HALF, Lit
-from dlang.ir.rounding import rounded
 from dlang.ir.terms import WIDTHS
-from dlang.ops.dtypes import DTYPES
+from dlang.ops.dtypes import DTYPES, rounded
 from dlang.ops.monoids import COMBINE, EXTREMA, MONOIDS
 from dlang.ops.primitives import EXACT, PRIMITIVES, result_dtype
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
-from dlang.codegen.kernel import (
+from dlang.codegen.abi import (
     BLAS,
     COPY,
+    DEVICE,
     FOREIGN,
     KERNELS,
     LAUNCH,
@@ -22,13 +23,13 @@ from dlang.codegen.kernel import (
     RUN,
     STREAM,
     THREADS,
+    Site,
 )
-from dlang.codegen.llvm import marks, support
+from dlang.codegen.llvm import profiling, support
 from dlang.codegen.llvm.accesses import byte_count, element_address, load
 from dlang.codegen.llvm.host_calls import leave_if, put, signatures, to_word
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import bits, constant
-from dlang.codegen.llvm.sites import DEVICE, Site
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer, Value
 from dlang.diagnostics import Span
@@ -240,18 +241,18 @@ def _bind(w: Writer, buffer: Buffer, address: str) -> None:
 def _call(w: Writer, function: int, operands: str) -> None:
     """Calls a function of the driver; what it gives if it fails goes where messages are."""
     pointer = w.emit(f"inttoptr i64 {_entry(w, function)} to ptr")
-    number = marks.nest(w)
+    number = profiling.nest(w)
     if number is None:
         _fine(w, w.emit(f"call i32 {pointer}({operands})"))
         return
     array, stream = w.emit(f"inttoptr i64 {_entry(w, MARKS)} to ptr"), _entry(w, STREAM)
-    pair, marked = marks.begin(w, array, number, stream)
+    pair, marked = profiling.begin(w, array, number, stream)
     status = w.emit(f"call i32 {pointer}({operands})")
-    ended, count = marks.end(w, array, pair, stream)
+    ended, count = profiling.end(w, array, pair, stream)
     for outcome in (marked, status, ended):
         _fine(w, outcome)
     full, going = w.label("full"), w.label("going")
-    w.fork(w.emit(f"icmp eq i64 {count}, {marks.ROOM}"), full, going, cold=True)
+    w.fork(w.emit(f"icmp eq i64 {count}, {profiling.ROOM}"), full, going, cold=True)
     w.begin(full)
     w.conditional += 1
     _ask(w, "read", [])
@@ -268,8 +269,8 @@ def _fine(w: Writer, status: str) -> None:
 
 def _ask(w: Writer, what: str, words: Sequence[str], span: Span | None = None) -> str:
     """Has Python do something; the first word afterwards."""
-    if (nest := marks.nest(w)) is not None:
-        marks.under_way(w, w.emit(f"inttoptr i64 {_entry(w, MARKS)} to ptr"), nest)
+    if (nest := profiling.nest(w)) is not None:
+        profiling.under_way(w, w.emit(f"inttoptr i64 {_entry(w, MARKS)} to ptr"), nest)
     for k, word in enumerate(words):
         put(w, word, "%slots", k)
     w.slots = max(w.slots, len(words), 1)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
+from dlang.codegen.abi import READ, WRITE, Signature, Site
 from dlang.codegen.llvm import sanitizer, support, texts
 from dlang.codegen.llvm.assembly import Label
 from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import LLVM
-from dlang.codegen.llvm.sites import READ, WRITE, Signature, Site
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import ArrayValue, Buffer, Operand
 from dlang.diagnostics import Span

@@ -10,6 +10,7 @@ combined in order when all are there.
 from __future__ import annotations
 
 from dlang.codegen import loops
+from dlang.codegen.abi import READ, WRITE
 from dlang.codegen.llvm import pool, sanitizer, support
 from dlang.codegen.llvm.accesses import free
 from dlang.codegen.llvm.assembly import Label
@@ -18,7 +19,6 @@ from dlang.codegen.llvm.indices import bounds, size_value
 from dlang.codegen.llvm.pieces import PIECES
 from dlang.codegen.llvm.reductions import accumulator_dtypes, bind_results, combine_in_order, first_totals
 from dlang.codegen.llvm.scalars import bits, register_type
-from dlang.codegen.llvm.sites import READ, WRITE
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer, Parallel, Partial, Pieces, Slot
 from dlang.ir.anf import Var

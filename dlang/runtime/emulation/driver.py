@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from dlang.cache.store import digest, user_store
+from dlang.codegen.abi import FOREIGN, LARGEST_INDEX, Kernel
 from dlang.codegen.cuda.printing import source
-from dlang.codegen.kernel import FOREIGN, LARGEST_INDEX, Kernel
 from dlang.diagnostics import error
 from dlang.host.half import bf16_of_bits
 from dlang.host.platform import portable
