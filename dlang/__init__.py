@@ -91,7 +91,7 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module 'dlang' has no attribute '{name}'")
     from importlib import import_module
 
-    from dlang.gc_pause import gc_paused
+    from dlang.process import gc_paused
 
     with gc_paused():  # making classes makes many objects, all of which stay
         value = getattr(import_module(_HOMES[name]), name)

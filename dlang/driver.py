@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
-from dlang.gc_pause import gc_paused
 from dlang.lazy_modules import lazy_module
 from dlang.passes import verifying
+from dlang.process import gc_paused
 from dlang.runtime import devices
 from dlang.runtime.failures import Runner as Runner, call as call, failure as failure
 from dlang.timings import timed

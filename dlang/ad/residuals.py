@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlang.ad.iterations import ITERATION
+from dlang.ad.loop import ITERATION
 from dlang.ad.rematerialise import Rematerialiser, bytes_of, sum_of
 from dlang.diagnostics import Span
 from dlang.ir import anf

@@ -10,7 +10,7 @@ knows it. Never changes what a program means, and knows no source text but for s
 Arrays are memory in the loop-nest IR, and control carries its values explicitly, so a back end writes text and analyses
 nothing. The passes on it, in the order of a reader:
 
-- *Loops* (`nests.py`), *memory* (`memory.py`, `stacks.py`, `loop_scratch.py`): buffers are freed by the block that owns
+- *Loops* (`nests.py`), *memory* (`memory.py`, `loop_scratch.py`): buffers are freed by the block that owns
   them, so there is no garbage collector. Iterations are independent, so a load may leave a loop in which its address
   does not change.
 - *Vectors* (`vectorize.py`, `selections.py`), *ends* (`peeling.py`), *neighbours* (`neighbours.py`, `jam.py`).

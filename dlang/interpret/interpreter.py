@@ -38,7 +38,7 @@ from dlang.ir.marks import is_mark
 from dlang.ir.traverse import op_blocks, recursive_functions
 from dlang.ir.types import dtype_of
 from dlang.ir.values import accept, at, entry_of, extent_of, lanes_from, literal, merged, release, value_of
-from dlang.recursion import recursion
+from dlang.process import recursion
 
 STACK_EXHAUSTED, MEMORY_EXHAUSTED = "E0805", "E0806"
 DEPTH = 2_000_000  # calls, where memory does not end before: half a minute and 3 GB

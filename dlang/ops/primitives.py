@@ -103,7 +103,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Fusible:
-    """A sum, difference or product, as LLVM calls it of integers; of floats what `codegen/llvm/fusion.py` may join."""
+    """A sum, difference or product, as LLVM calls it of integers; of floats what may be joined as one."""
 
     operation: str
 

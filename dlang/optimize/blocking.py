@@ -13,7 +13,7 @@ the blocks.
 
 How many rows a block has is computed when the program runs: as many as fit, twice over, into a part of a core's cache.
 So sizes alone decide what is added up in which order. Where all rows fit there is one block: the operations are those
-that would run otherwise. A product in which a NaN was found is computed again a block at a time (`unguarded.py`).
+that would run otherwise. A product in which a NaN was found is computed again a block at a time (`contractions.py`).
 
 Each array of a chain is split along one of its axes, or is a sum over blocks that nothing in the chain reads. A chain
 grows around the broad arrays, those of which a sum or a maximum is wanted for each value of the axis: what makes them,

@@ -19,7 +19,7 @@ from functools import partial
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.costs import additions
+from dlang.ir.sharing import additions
 from dlang.ir.traverse import map_blocks, map_functions, walk, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
 from dlang.ops import figures

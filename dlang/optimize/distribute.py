@@ -22,8 +22,7 @@ from dlang.ir.affine import Box, Knowledge, at_most_one, dependencies, extent, h
 from dlang.ir.axes import Location, Relocation, stacked
 from dlang.ir.builder import Builder, axis as fresh_axis
 from dlang.ir.comprehension_queries import point_of, sizes_named, taken_apart
-from dlang.ir.costs import additions
-from dlang.ir.sharing import liftable, may_go_first, runs_anywhere, takes_long
+from dlang.ir.sharing import additions, liftable, may_go_first, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
     free_vars,

@@ -33,11 +33,11 @@ from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import count_uses, map_blocks, map_bodies, map_inner, mentioned, walk
 from dlang.ir.types import array_type, dtype_of, product, type_of
 from dlang.ops import figures
+from dlang.optimize.contractions import adds_many
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items, bits
 from dlang.optimize.in_blocks import in_blocks, is_element
 from dlang.optimize.splitting import Split, Unit, Way, units, ways
-from dlang.optimize.unguarded import adds_many
 from dlang.optimize.write_out import values
 
 

@@ -36,9 +36,8 @@ from dlang.ir.traverse import (
 from dlang.ir.types import is_float
 from dlang.ir.writes import Segment, Segments, covers, missing, segment
 from dlang.ops.primitives import GUARDS
-from dlang.optimize.agenda import Agenda
 from dlang.optimize.jacobians import carries_scalars
-from dlang.optimize.value_ranges import ValueRanges
+from dlang.optimize.value_ranges import Agenda, ValueRanges
 
 
 def guards(program: anf.Program, entries: Sequence[str], last: bool = False) -> anf.Program:

@@ -68,7 +68,7 @@ def units(block: anf.Block) -> list[Unit]:
 
 
 def _checked(let: anf.Let, makers: Mapping[anf.Var, anf.Let], uses: Mapping[anf.Var, int]) -> Unit | None:
-    """A product that is done again where a NaN is found in it, as `unguarded.py` has it."""
+    """A product that is done again where a NaN is found in it, as `contractions.py` has it."""
     op = let.op
     if not isinstance(op, anf.If) or not op.cold or op.otherwise.lets or len(op.otherwise.results) != 1:
         return None

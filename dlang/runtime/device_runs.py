@@ -17,10 +17,10 @@ from typing import Any
 from dlang.codegen import abi
 from dlang.codegen.abi import BEYOND, NUMBERS, WORDS, Kernel
 from dlang.codegen.llvm.profiling import COUNT, EVENTS, NEST, PAIR, PAIRS, RECORD, ROOM
-from dlang.gc_pause import gc_paused
 from dlang.ir.errors import IRError
 from dlang.lazy_modules import np
 from dlang.ops.dtypes import ELSEWHERE
+from dlang.process import gc_paused
 from dlang.runtime.devices import Driver, Holding, Marks, Repeat, allocate, can_keep, drop, give_back, held, use
 from dlang.runtime.marshalling import memory_dtype, memory_word, register_word
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dlang.codegen.abi import DEVICE, PROFILE, Header, Site, entry_symbol
 from dlang.codegen.llvm import support
-from dlang.gc_pause import gc_paused
 from dlang.host.errors import negative_size
 from dlang.host.foreign import call_python
 from dlang.host.lapack import perform
@@ -28,6 +27,7 @@ from dlang.ir.crossing import PythonFunction
 from dlang.ir.errors import IRError
 from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_reference
 from dlang.lazy_modules import lazy_module
+from dlang.process import gc_paused
 from dlang.runtime import memory
 from dlang.runtime.compiled import Compiled, Entry
 from dlang.runtime.failures import device_failure, host_failure, out_of_memory

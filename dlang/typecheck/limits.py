@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 
 from dlang.diagnostics import DlangError, Span, error
 from dlang.polynomials import MOST_FACTORS, MOST_PRODUCTS
-from dlang.recursion import recursion
+from dlang.process import recursion
 from dlang.typecheck.types import Type, TypeArray, TypeCon, TypeData, TypeFn, TypeTuple, TypeVar, children, resolve
 
 _PARTS = 10_000  # of a type; a chain of pairs of pairs gets there in 13 steps and would never end otherwise

@@ -33,7 +33,7 @@ from dlang.ir.printer import print_program
 from dlang.ops import special
 from dlang.ops.dtypes import rounded
 from dlang.ops.primitives import PRIMITIVES
-from dlang.optimize.constants import convert, fold
+from dlang.optimize.algebra import convert, fold
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
 from dlang.optimize.index_checks import remove_index_checks

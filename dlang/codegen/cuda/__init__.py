@@ -22,7 +22,7 @@ Loops for a device are scheduled with one lane, in one piece and without tiles, 
   the same whenever its sizes, numbers and addresses are the same. The second time it is kept as a graph, and from then
   on launched as one. The floats that it takes are in memory of the device, if the host need not know them, so that
   others need no other graph.
-- *Forms* (`forms.py`, `nests.py`). Parts of a reduction are added in the order of the blocks, so a result does not
+- *Forms* (`kernels.py`, `nests.py`). Parts of a reduction are added in the order of the blocks, so a result does not
   depend on which block is quicker. Only what iterations of several threads add to the same elements, as in a scatter,
   is added atomically; rows that all add to the same elements are added up in registers first. `exact_sums.py`, in front
   of all other passes here, makes those sums exact where floats are to be the same in every run; what it leaves goes to

@@ -17,12 +17,13 @@ from dlang.codegen.cuda.statements import (
     accumulators,
     behind,
     distance,
+    fold_into,
     left,
     place_levels,
     quotient,
     remainder,
+    totals_of,
 )
-from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.vectors import Plan, compute, declare, planned, read, write
 from dlang.codegen.traverse import bound_by, walk
 from dlang.codegen.vectorize import work

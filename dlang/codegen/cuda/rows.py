@@ -15,8 +15,17 @@ from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.columns import Split
 from dlang.codegen.cuda.indices import NARROW, WIDE
 from dlang.codegen.cuda.nests import Nest, iterations_inside, shared_levels
-from dlang.codegen.cuda.statements import Printer, accumulators, behind, distance, left, place_levels, quotient
-from dlang.codegen.cuda.totals import fold_into, totals_of
+from dlang.codegen.cuda.statements import (
+    Printer,
+    accumulators,
+    behind,
+    distance,
+    fold_into,
+    left,
+    place_levels,
+    quotient,
+    totals_of,
+)
 from dlang.codegen.cuda.vectors import Place, Plan, Roots, accesses, compute, declare, planned, read, write
 from dlang.codegen.loops import Buffer, Load, Loop, Stmt, Store
 from dlang.codegen.traverse import bound_by, walk

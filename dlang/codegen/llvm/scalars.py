@@ -96,7 +96,7 @@ class Module:
     of what helpers call. texts: those in the program, numbered.
     expansions: the calls of mathematics so far in the function under way. lines: where instructions come from, if that
     is to be known. processor: that the code is for: only one that multiplies and adds in one operation has products and
-    sums fused (`fusion.py`). sanitizes: whether each access to memory is checked (`sanitizer.py`).
+    sums fused (`assembly.py`). sanitizes: whether each access to memory is checked (`sanitizer.py`).
     """
 
     processor: Processor = LEVELS[USUAL]
@@ -166,7 +166,7 @@ class Scalars:
         return name
 
     def arithmetic(self, operation: str, dtype: str, *operands: str, any_order: bool = False) -> str:
-        """A sum, difference, product or negative: of floats, what `fusion.py` may join."""
+        """A sum, difference, product or negative: of floats, what `assembly.py` may join."""
         if dtype not in FLOATS:
             return self.binary(operation, dtype, *operands)
         self.module.names += 1

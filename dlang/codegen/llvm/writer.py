@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from dlang.codegen import loops
 from dlang.codegen.abi import Site
-from dlang.codegen.llvm.assembly import Label, Line, Place, joined
-from dlang.codegen.llvm.fusion import fused
+from dlang.codegen.llvm.assembly import Label, Line, Place, fused, joined
 from dlang.codegen.llvm.scalars import Module, Scalars, constant, llvm_type
 from dlang.codegen.loops import Buffer, Slot, Stmt, Value
 from dlang.codegen.neighbours import Group, groups
