@@ -38,7 +38,6 @@ LARGEST = 2**31 - 1
 NO_WORKSPACE = -1000  # LAPACKE's own codes lie below
 NOT_FINITE = Lit(-1, "i64")
 NAN = float("nan")
-I32 = Scalar("i32")
 
 
 @dataclass(frozen=True, slots=True)

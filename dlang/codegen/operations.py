@@ -96,7 +96,7 @@ def library(s: Scheduler, let: Let, op: anf.LinalgOp) -> None:
         done = lapack.directly(s, op.name, args, outs)
     direct = loops.Body(tuple(stmts), done.scalars)
     if done.asked is not None:  # a routine that found no workspace
-        direct = _or_host(s, direct, done.asked, host)
+        direct = _or_host(direct, done.asked, host)
     fits = lapack.fits(s, op.name, (*args, *outs))
     if isinstance(fits, Lit) and fits.value:
         s.out += direct.stmts
@@ -108,7 +108,7 @@ def library(s: Scheduler, let: Let, op: anf.LinalgOp) -> None:
     s.out.append(loops.Branch(fits, direct, loops.Body((host(others),), tuple(others)), results))
 
 
-def _or_host(s: Scheduler, body: loops.Body, asked: Var, host: Callable[[Sequence[Var]], loops.Runtime]) -> loops.Body:
+def _or_host(body: loops.Body, asked: Var, host: Callable[[Sequence[Var]], loops.Runtime]) -> loops.Body:
     failed = fresh("failed", Scalar("bool"))
     others, results = ([fresh("info", I64) for _ in body.results] for _ in range(2))
     branch = loops.Branch(

@@ -23,7 +23,7 @@ from dlang.drafts import add, appending, draft
 from dlang.host import saved
 from dlang.host.errors import RunError
 from dlang.host.half import from_memory, to_memory
-from dlang.host.saved import CANNOT_READ, CANNOT_WRITE, WRONG_RANK, Form, decoded, numpy_dtype, ranked, taken
+from dlang.host.saved import CANNOT_READ, CANNOT_WRITE, WRONG_RANK, Form, decoded, listed, numpy_dtype, ranked, taken
 from dlang.lazy_modules import csv, np
 
 if TYPE_CHECKING:
@@ -471,8 +471,4 @@ def _check_columns(path: str, first: bytes, names: Sequence[str]) -> None:
     if head is None or len(first) == LONGEST_HEAD:
         raise RunError(OTHER_COLUMNS, f"`{path}` is no table, so no row can be added to it") from None
     if head != list(names):
-        raise RunError(OTHER_COLUMNS, f"`{path}` has the columns {_listed(head)}, and the row has {_listed(names)}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"`{n}`" for n in names) or "none"
+        raise RunError(OTHER_COLUMNS, f"`{path}` has the columns {listed(head)}, and the row has {listed(names)}")

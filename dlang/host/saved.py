@@ -357,11 +357,11 @@ def _compare(form: Form, said: Mapping[str, Any] | None) -> None:
 
 def _same(what: str, wanted: Sequence[str], parts_found: Sequence[str]) -> None:
     if list(wanted) != list(parts_found):
-        message = f"{what} has other parts in the file ({_listed(parts_found)}) than in the program ({_listed(wanted)})"
+        message = f"{what} has other parts in the file ({listed(parts_found)}) than in the program ({listed(wanted)})"
         raise RunError(WRONG_FORM, message)
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     return ", ".join(f"`{n}`" for n in names) or "none"
 
 

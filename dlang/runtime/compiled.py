@@ -187,7 +187,7 @@ def plan(signature: Signature, terms: Terms) -> list[Step]:
             unknown = [v for v in dict.fromkeys(size.atoms()) if v not in known]
             if not unknown:
                 steps.append(Compared(number, axis, size))
-            elif len(unknown) == 1 and _is_linear(size, unknown[0]):
+            elif len(unknown) == 1 and size.is_linear(unknown[0]):
                 factor, others = size.coefficient(unknown[0]), size.without(unknown[0])
                 steps.append(Solved(unknown[0], number, axis, factor, others))
                 known.add(unknown[0])
@@ -211,7 +211,3 @@ def _first_leaves(signature: Signature) -> list[int]:
             total += sum(1 for _ in leaves_of((part,)))
 
     return list(counted())
-
-
-def _is_linear(size: Size, v: Var) -> bool:
-    return all(m.count(v) <= 1 for m in size.terms)

@@ -45,7 +45,6 @@ LIMIT = 400  # instances of one function, and
 NESTING = 24  # those of one function being made at a time: an endless family is an error
 LITERAL_LIMIT, LITERAL_NESTING = 100, 3  # from here on, they are not specialised to literal sizes
 NOTHING: frozenset[ty.Var] = frozenset()
-U64 = anf.Scalar("u64")
 
 
 @dataclass(slots=True)

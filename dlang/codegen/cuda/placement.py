@@ -116,7 +116,7 @@ def _placed(program: loops.Program, to: Measured) -> loops.Program:
             continue
         if measure is not None:
             f = measure.counted(f)
-        placer = Placer(launches, kernels, spaces_of(f, launches, program.functions), measure)
+        placer = Placer(launches, kernels, spaces_of(f, launches), measure)
         body = placer.block(f.body, {}, leaves=name not in called)
         functions[name] = replace(f, body=body if measure is None else measure.whole(body), device=True)
     placed = replace(program, functions=functions, kernels=tuple(kernels.made), careful=fails)
@@ -136,7 +136,7 @@ def _with_numbers(program: loops.Program, f: loops.Function, launches: Launching
     floats = {p: loops.Buffer(p.name, dtype_of(p)) for p in f.params if isinstance(p, Var) and dtype_of(p) in FLOATS}
     if not floats or len(f.params) > NUMBERS or not is_repeatable(program, f.name):
         return program
-    placer = Placer(launches, kernels, spaces_of(f, launches, program.functions))
+    placer = Placer(launches, kernels, spaces_of(f, launches))
     body = placer.block(f.body, {p: loops.Load(p, buffer, ZERO) for p, buffer in floats.items()}, leaves=True)
     params = tuple([floats[p] if isinstance(p, Var) and p in floats else p for p in f.params])
     functions = {**program.functions, f.name: replace(f, params=params, body=body, device=True)}

@@ -24,7 +24,7 @@ from dlang.host.platform.objects import DATA, DESCR, DIMENSIONS, FIELDS, ITEMS, 
 from dlang.inequalities import LARGEST
 from dlang.ir.anf import FLOATS, Datatype, Size
 from dlang.ir.crossing import Branch, Choice, Fields, Items, Leaf, Part, Tree, leaf_count
-from dlang.ops.dtypes import INTEGERS, WHOLE
+from dlang.ops.dtypes import WHOLE
 
 
 def is_taken(part: Part, trees: Trees) -> bool:
@@ -213,7 +213,6 @@ def _rounded(e: Emission, value: str, dtype: str) -> str:
 # ---- trees -----------------------------------------------------------------------------------------------------------
 DEEPEST = 500
 _SCALARS = frozenset((*WHOLE, "str")) - {"u64"}
-_WHOLE = _SCALARS.intersection(INTEGERS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,13 @@ def to_word(w: Writer, value: str, dtype: str) -> str:
     return value if bits == "i64" else w.emit(f"{'sext' if dtype in SIGNED else 'zext'} {bits} {value} to i64")
 
 
+def word_of(w: Writer, value: loops.Value | loops.Buffer) -> str:
+    """A scalar, or the address of a buffer, as a word."""
+    if isinstance(value, loops.Buffer):
+        return w.emit(f"ptrtoint ptr {w.values[value]} to i64")
+    return to_word(w, w.scalar(value), dtype_of(value))
+
+
 def from_word(w: Writer, word: str, dtype: str) -> str:
     """A scalar from a word."""
     type, bits = _word_types(dtype)

@@ -490,7 +490,3 @@ def _is_backward(let: Let) -> bool:
 
 def _site(c: CallSite) -> object:
     return (c.label, None if c.span is None else (c.span.source.file.path, c.span.first))
-
-
-def vars_of(atoms: tuple[Atom, ...]) -> list[Var]:
-    return [a for a in atoms if isinstance(a, Var)]

@@ -199,7 +199,7 @@ def hover(document: Document, position: lsp.Position) -> lsp.Hover | None:
     if occurrence is not None:
         target = definition(document, occurrence.target)
         if target is not None:
-            code = headline(document, target, type_here(document, occurrence, target))
+            code = headline(document, target, type_here(document, occurrence))
             given = given_here(document, occurrence)
             if given is not None and not code.endswith(f"-> {(shown := shown_type(given))}"):
                 code += f"\n# gives {shown} here"
@@ -207,7 +207,7 @@ def hover(document: Document, position: lsp.Position) -> lsp.Hover | None:
     return _of_expression(document, offset)
 
 
-def type_here(document: Document, occurrence: Occurrence, target: Definition) -> Type | None:
+def type_here(document: Document, occurrence: Occurrence) -> Type | None:
     """The type that a value has where it is used."""
     span = occurrence.span
     match occurrence.target:
