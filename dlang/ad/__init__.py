@@ -9,7 +9,7 @@ table of primitives (`rules.py`).
 
 - The adjoint of a comprehension is a comprehension over the same points, in which each *read* says where its adjoint
   goes (`adjoint_destinations.py`): so the adjoint of a matrix product is two matrix products, without atomic additions,
-  and that of a stencil reads neighbours (`adjoint_destinations.py`).
+  and that of a stencil reads neighbours (`clipped_indices.py`).
 - Zero is symbolic: a cotangent to which nothing was added passes a branch or goes into a call as it is (`scope.py`,
   `branch.py`). So no arm and no iteration makes an array of zeros or adds one.
 - The adjoint of a loop runs backwards and saves only what it mentions (`loop.py`, `tape.py`). Loops in loops write into

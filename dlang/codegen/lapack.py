@@ -11,17 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dlang.codegen import loops
-from dlang.codegen.blas import (
-    ANY_DIAGONAL,
-    LEFT,
-    LOWER,
-    PLAIN,
-    RIGHT,
-    TRANSPOSED,
-    Block,
-    Routines,
-    letter,
-)
+from dlang.codegen.blas import ANY_DIAGONAL, LEFT, LOWER, PLAIN, RIGHT, TRANSPOSED, Block, Routines, letter
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.cholesky import cholesky_factor, cholesky_pullback
 from dlang.codegen.lu import lu_factor, lu_inverted, lu_solution, many

@@ -24,15 +24,7 @@ from dlang.ir import anf
 from dlang.ir.builder import shape_of
 from dlang.ir.comprehension_queries import extent
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.traverse import (
-    application,
-    element_sources,
-    map_functions,
-    parts,
-    type_vars,
-    walk,
-    with_body,
-)
+from dlang.ir.traverse import application, element_sources, map_functions, parts, type_vars, walk, with_body
 from dlang.ir.types import is_float
 from dlang.ir.writes import Segment, Segments, covers, missing, segment
 from dlang.ops.primitives import GUARDS
