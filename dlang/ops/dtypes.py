@@ -203,6 +203,11 @@ WIDTHS = {d.name: d.width for d in _ROWS}
 """Bytes of an element of each dtype."""
 
 
+def register_dtype(dtype: str) -> str:
+    """The dtype that holds a value in a register, or in a variable."""
+    return DTYPES[dtype].register if dtype in DTYPES else dtype
+
+
 # ---- rounding --------------------------------------------------------------------------------------------------------
 def rounded(value: float, dtype: str) -> float:
     """The nearest number of the dtype, ties to even."""

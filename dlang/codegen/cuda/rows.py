@@ -33,6 +33,7 @@ from dlang.codegen.vectorize import known_iterations, work
 from dlang.identity import ByIdentity
 from dlang.ir.anf import Size, Var
 from dlang.ir.terms import WIDTHS
+from dlang.ops.dtypes import register_dtype
 
 MOST = 2  # vectors of a row that a thread keeps: longer rows have larger blocks
 REGISTERS = 48  # of a thread, for the elements that it keeps
@@ -169,7 +170,7 @@ class Rows:
         for plan, store in shares.added:
             name, dtype = p.fresh("a"), store.buffer.dtype
             shape = f"[{shares.vectors}][{plan.width}]"
-            p.line(f"{scalars.register_dtype(dtype)} {name}{shape};")
+            p.line(f"{register_dtype(dtype)} {name}{shape};")
             p.line("#pragma unroll")
             start = scalars.first(store.monoid, dtype)
             p.line(f"for (i32 k = 0; k < {shares.each}; ++k) {name}[k / {plan.width}][k % {plan.width}] = {start};")

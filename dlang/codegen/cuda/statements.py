@@ -16,13 +16,14 @@ from dlang.codegen.loops import Reduction
 from dlang.identity import ByIdentity
 from dlang.ir.anf import Atom, Lit, Size, Var
 from dlang.ir.types import dtype_of
+from dlang.ops.dtypes import register_dtype
 
 
 def type_of(slot: loops.Slot) -> str:
     """The type of a parameter or a variable that is no index."""
     if isinstance(slot, loops.Buffer):
         return f"DL_GLOBAL({scalars.memory_type(slot.dtype)})"
-    return scalars.register_dtype(dtype_of(slot))
+    return register_dtype(dtype_of(slot))
 
 
 def accumulators(reductions: Sequence[loops.Reduction]) -> list[tuple[Var, str]]:
@@ -179,7 +180,7 @@ class Printer:
             element = self.held.get(stmt) or f"{self.names[stmt.buffer]}[{self.size(stmt.offset)}]"
             if stmt.monoid != "set":
                 old = self.fresh()
-                known = f"const {scalars.register_dtype(dtype)} {old} = {scalars.decode(element, dtype)};"
+                known = f"const {register_dtype(dtype)} {old} = {scalars.decode(element, dtype)};"
                 combined = scalars.encode(scalars.combine(stmt.monoid, dtype, old, value), dtype)
                 text = f"{{ {known} {element} = {combined}; }}"
             else:
@@ -354,7 +355,7 @@ def totals_of(
     """
     parts = accumulators(reductions)
     fields = [f"a{k}" for k in range(len(parts))]
-    types = [scalars.register_dtype(dtype_of(var)) for var, _ in parts]
+    types = [register_dtype(dtype_of(var)) for var, _ in parts]
     lines = [f"struct {name} {{", f"  enum {{ count = {len(parts)} }};"]
     for type, part, (_, start) in zip(types, fields, parts, strict=True):
         lines.append(f"  {type} {part} = {start};")

@@ -8,7 +8,6 @@ from dlang.codegen import loops
 from dlang.codegen.abi import READ, WRITE, Signature, Site
 from dlang.codegen.llvm import sanitizer, support, texts
 from dlang.codegen.llvm.assembly import Label
-from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.llvm.writer import Writer
@@ -16,6 +15,7 @@ from dlang.codegen.loops import ArrayValue, Buffer, Operand
 from dlang.diagnostics import Span
 from dlang.ir.anf import SIGNED, Atom, is_handle
 from dlang.ir.types import dtype_of
+from dlang.ops.dtypes import register_dtype
 
 
 def leave_if(w: Writer, bad: str, site: int, values: Sequence[Operand]) -> None:

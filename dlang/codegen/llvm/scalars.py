@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 
 from dlang.codegen.llvm import half, texts
 from dlang.codegen.llvm.assembly import TERM, Arithmetic, Line
-from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.lines import Lines
 from dlang.codegen.llvm.mathematics import Routine, circle, routine
 from dlang.codegen.llvm.objects import LEVELS, USUAL, Processor
 from dlang.ir.anf import FLOATS, HALF, SIGNED, UNSIGNED, Lit
-from dlang.ops.dtypes import DTYPES, rounded
+from dlang.ops.dtypes import DTYPES, register_dtype, rounded
 from dlang.ops.monoids import COMBINE, EXTREMA, ROUNDED
 from dlang.ops.primitives import (
     EXACT,
