@@ -19,8 +19,8 @@ from benchmarks.tools import ROOT
 from dlang.diagnostics import Source
 from dlang.driver import check, ready
 from dlang.dump_ir import request
-from dlang.gc_pause import gc_paused
 from dlang.host.effects import Host
+from dlang.process import gc_paused
 from dlang.specialize.specialize import Specializer
 from dlang.typecheck.program import Checked
 

@@ -60,12 +60,13 @@ if TYPE_CHECKING:
     from dlang.python.callables import primitive
     from dlang.python.derivatives import grad, hessian, jacobian, jvp, value_and_grad, vjp
     from dlang.python.lazy.arrays import evaluate, lazy
-    from dlang.python.module import compilations, compile, load
-    from dlang.python.runs import SeedWarning, memory_use, set_threads
+    from dlang.python.module import compilations, compile, load, set_threads
+    from dlang.runtime.memory import memory_use
+    from dlang.runtime.seeds import SeedWarning
 
 _HOMES = {
     "DlangError": "dlang.diagnostics",
-    "SeedWarning": "dlang.python.runs",
+    "SeedWarning": "dlang.runtime.seeds",
     "compilations": "dlang.python.module",
     "compile": "dlang.python.module",
     "evaluate": "dlang.python.lazy.arrays",
@@ -76,9 +77,9 @@ _HOMES = {
     "lazy": "dlang.python.lazy.arrays",
     "load": "dlang.python.module",
     "load_ipython_extension": "dlang.tools.notebook.magics",
-    "memory_use": "dlang.python.runs",
+    "memory_use": "dlang.runtime.memory",
     "primitive": "dlang.python.callables",
-    "set_threads": "dlang.python.runs",
+    "set_threads": "dlang.python.module",
     "value_and_grad": "dlang.python.derivatives",
     "vjp": "dlang.python.derivatives",
 }
@@ -90,7 +91,7 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module 'dlang' has no attribute '{name}'")
     from importlib import import_module
 
-    from dlang.gc_pause import gc_paused
+    from dlang.process import gc_paused
 
     with gc_paused():  # making classes makes many objects, all of which stay
         value = getattr(import_module(_HOMES[name]), name)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.cache.records import Elsewhere, Unkept, dump, load
 from dlang.cache.store import digest, identity, is_unchanged
-from dlang.ir.signatures import Signature
+from dlang.ir.crossing import Signature
 from dlang.lazy_modules import lazy_module
 from dlang.polynomials import Poly
 from dlang.runtime.compiled import Compiled

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from dlang.diagnostics import Diagnostic, Source, Span
-from dlang.gc_pause import gc_paused
 from dlang.lazy_modules import lazy_module
 from dlang.passes import verifying
-from dlang.recursion import compiling
+from dlang.process import compiling, gc_paused
 from dlang.runtime import devices
 from dlang.runtime.failures import Runner as Runner, call as call, failure as failure
 from dlang.timings import timed
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from dlang.host.effects import Host
     from dlang.interpret import interpreter
     from dlang.ir import anf
-    from dlang.ir.signatures import Signature
+    from dlang.ir.crossing import Signature
     from dlang.runtime.compiled import Compiled
     from dlang.runtime.engine import Engine
     from dlang.specialize import specialize

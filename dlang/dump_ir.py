@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dlang.codegen.cuda import placement, printing as cuda_printing
     from dlang.codegen.llvm import modules, objects
     from dlang.codegen.schedule import LoopStep
-    from dlang.ir import anf, call_graph, printer
+    from dlang.ir import anf, printer, traverse
     from dlang.passes import Pass
     from dlang.specialize.types import Bindings
 else:
@@ -36,7 +36,7 @@ else:
     schedule = lazy_module("dlang.codegen.schedule")
     vectorize = lazy_module("dlang.codegen.vectorize")
     anf = lazy_module("dlang.ir.anf")
-    call_graph = lazy_module("dlang.ir.call_graph")
+    traverse = lazy_module("dlang.ir.traverse")
     printer = lazy_module("dlang.ir.printer")
     pipeline = lazy_module("dlang.pipeline")
 
@@ -76,7 +76,7 @@ def listing(
 
 def _generated(program: anf.Program, entries: list[str], stage: str, deterministic: bool, why: bool) -> str:
     """Prints the code that a back end generates: loop nests, LLVM IR or assembly for the CPU, or kernels."""
-    reached = call_graph.reachable(program, entries)
+    reached = traverse.reachable(program, entries)
     if stage == "llvm":
         return modules.print_llvm(reached, entries)
     if stage == "asm":
@@ -93,7 +93,7 @@ def nests_of(program: anf.Program, entries: Sequence[str]) -> loops.Program:
 
 def _loop_steps(program: anf.Program, entries: Sequence[str]) -> Iterator[LoopStep]:
     return schedule.loop_steps(
-        call_graph.reachable(program, entries), vectorize.Lanes(objects.vector_bits()), figures.GRAIN
+        traverse.reachable(program, entries), vectorize.Lanes(objects.vector_bits()), figures.GRAIN
     )
 
 
@@ -119,7 +119,7 @@ def traced(decls: Sequence[core.FnDecl], device: bool = False) -> Trace:
     )
     names = [e.name for e in entries]
     if device:
-        steps = placement.device_steps(call_graph.reachable(program, names), deterministic=is_deterministic())
+        steps = placement.device_steps(traverse.reachable(program, names), deterministic=is_deterministic())
     else:
         steps = _loop_steps(program, names)
     return [*trace, *[(step.name, step.program) for step in steps]]

@@ -29,7 +29,7 @@ class DlangLoader(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        from dlang.gc_pause import gc_paused
+        from dlang.process import gc_paused
 
         with gc_paused():  # making classes makes many objects, all of which stay
             from dlang.driver import read_source

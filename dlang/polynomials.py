@@ -194,6 +194,10 @@ class Poly(Generic[A]):
         wanted = atoms if isinstance(atoms, set | frozenset | dict) else set(atoms)
         return any(a in wanted for m in self.terms for a in m)
 
+    def is_linear(self, atom: A) -> bool:
+        """Tells whether no term has a power of `atom` above the first."""
+        return all(m.count(atom) <= 1 for m in self.terms)
+
     def coefficient(self, atom: A) -> Poly[A]:
         """The factor of `atom`; raises ValueError if the polynomial is not linear in it."""
         out: dict[Monomial[A], Coefficient] = {}

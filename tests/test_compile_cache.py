@@ -50,12 +50,12 @@ print(dlang.compilations(), *[x for x in ("lark", "dlang.ad.expand", "dlang.type
 
 
 NEEDED_BY_A_CALL = {
-    *("dlang.codegen.entry_points", "dlang.codegen.node_layout", "dlang.codegen.panel_layout", "dlang.codegen.llvm"),
+    *("dlang.codegen.abi", "dlang.codegen.llvm"),
     *(f"dlang.codegen.llvm.{x}" for x in (
         "call_values", "capi", "collector", "dispatch", "emitter", "jit", "microkernel", "objects", "panels",
-        "pieces", "pool", "registry", "sites", "support", "symbols", "texts", "waiting", "windows",
+        "pieces", "pool", "registry", "support", "texts", "waiting", "windows",
     )),
-    *(f"dlang.ir.{x}" for x in ("crossing", "errors", "node", "rounding", "signatures", "terms")),
+    *(f"dlang.ir.{x}" for x in ("crossing", "errors", "terms")),
     *("dlang.grammar.parts", "dlang.specialize.structs", "dlang.specialize.types"),
     *(f"dlang.typecheck.{x}" for x in ("cache", "headers", "limits", "mismatches", "modules", "printing",
                                        "program", "refinements", "scope", "state", "stored", "terms", "types")),

@@ -23,7 +23,7 @@ from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Source
 from dlang.driver import check, lower, read_source
 from dlang.dump_ir import request
-from dlang.ir.call_graph import reachable
+from dlang.ir.traverse import reachable
 from dlang.ops.figures import GRAIN
 
 COMPILER = dlang.__path__[0]

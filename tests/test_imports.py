@@ -13,12 +13,11 @@ ROOT = Path(__file__).parent.parent / "dlang"
 # What each part may import from the others. Parts: folders, of which `codegen/llvm` and `codegen/cuda` are parts, and
 # modules of the package itself.
 EVERYWHERE = {
-    "cache", "gc_pause", "drafts", "graphs", "diagnostics", "timings", "polynomials", "inequalities", "ops",
-    "identity", "lazy_modules", "passes", "recursion", "remedies", "spelling",
+    "cache", "drafts", "graphs", "diagnostics", "timings", "polynomials", "inequalities", "ops",
+    "identity", "lazy_modules", "passes", "process", "remedies", "spelling",
 }  # fmt: skip
 ALLOWED = {
     "cache": set(),
-    "gc_pause": set(),
     "graphs": set(),
     "identity": set(),
     "diagnostics": set(),
@@ -27,7 +26,7 @@ ALLOWED = {
     "lazy_modules": set(),
     "passes": set(),
     "polynomials": set(),
-    "recursion": set(),
+    "process": set(),
     "remedies": set(),
     "spelling": set(),
     "ops": set(),
@@ -82,7 +81,7 @@ ALLOWED = {
         "codegen.llvm",
         "aot",
     },
-    "__init__": {"python"},
+    "__init__": {"python", "runtime"},
 }
 
 

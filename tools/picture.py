@@ -35,7 +35,7 @@ from dlang.diagnostics import Source
 from dlang.driver import check, lower
 from dlang.dump_ir import request
 from dlang.graphs import components
-from dlang.ir.call_graph import reachable
+from dlang.ir.traverse import reachable
 from dlang.ops.figures import GRAIN
 from dlang.tools.ir import print_ir
 from tools.census import ROOT, Module, Package, read_package

@@ -9,14 +9,14 @@ table of primitives (`rules.py`).
 
 - The adjoint of a comprehension is a comprehension over the same points, in which each *read* says where its adjoint
   goes (`adjoint_destinations.py`): so the adjoint of a matrix product is two matrix products, without atomic additions,
-  and that of a stencil reads neighbours (`adjoint_destinations.py`).
+  and that of a stencil reads neighbours (`clipped_indices.py`).
 - Zero is symbolic: a cotangent to which nothing was added passes a branch or goes into a call as it is (`scope.py`,
   `branch.py`). So no arm and no iteration makes an array of zeros or adds one.
 - The adjoint of a loop runs backwards and saves only what it mentions (`loop.py`, `tape.py`). Loops in loops write into
   the tape of the outermost (`stores.py`). An array that costs less to make than to save is saved element by element
   (`rematerialise.py`, `elements.py`), so the adjoint of `x[i] = v` costs one element. What an arm saves in a loop lies
   in a node (`tape.py`): it takes memory in the iterations in which the arm runs. Where the number of iterations is not
-  known, sizes change, or effects forbid a second run, a loop makes a list of nodes (`iterations.py`).
+  known, sizes change, or effects forbid a second run, a loop makes a list of nodes (`loop.py`).
 - What is saved, and what is computed again from that, is a minimum cut (`rematerialise.py`). Elements that no later
   iteration overwrites are read in the array that the loops leave (`lasting.py`): LU in place saves n², not n³, numbers.
 - Where values and cotangents are wanted at once they are one function, and fusion sees both sides. A recursive
@@ -39,7 +39,7 @@ table of primitives (`rules.py`).
   function again, as far as the way back needs its values and its checks, and takes its loops apart (`loop.py`).
 - The product of a cotangent with a local derivative is 0 where the cotangent is 0, even if the derivative is not
   finite. `optimize/guards.py` makes plain products of those that need no guard, by what `optimize/value_ranges.py`
-  knows, and `optimize/unguarded.py` looks at sums for NaN afterwards.
+  knows, and `optimize/contractions.py` looks at sums for NaN afterwards.
 
 *Forward mode* (`forward.py`, `scope.py`) is one walk forward that emits each operation and its tangent. Every operation
 runs once: tangents are further results of the same comprehension, more state of the same loop, more results of the same

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dlang.ir import anf
-from dlang.ir.libraries import functional
+from dlang.ir.rules import functional
 from dlang.ir.traverse import parts
 from dlang.ir.types import is_float
 from dlang.ir.writes import choices

@@ -19,12 +19,19 @@ from dlang.graphs import components
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.builder import Builder
-from dlang.ir.call_graph import called_by
 from dlang.ir.marks import backward, has_marks
-from dlang.ir.pruning import pruned, pruned_block
 from dlang.ir.sizes import defined_sizes, with_sizes
 from dlang.ir.substitution import Renaming, refresh
-from dlang.ir.traverse import bound_vars, free_vars, parts, type_vars, walk
+from dlang.ir.traverse import (
+    bound_vars,
+    called_by,
+    free_vars,
+    parts,
+    pruned,
+    pruned_block,
+    type_vars,
+    walk,
+)
 from dlang.ir.types import I64, is_float
 from dlang.ops import figures
 from dlang.optimize.distribute import distribute_function

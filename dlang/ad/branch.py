@@ -24,9 +24,8 @@ from dlang.ad.tape import Bundle, bundle, given
 from dlang.ir.affine import outgrows
 from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Size, Var, fresh, poly
 from dlang.ir.builder import Builder
-from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming, substitute
-from dlang.ir.traverse import bound_vars, free_vars, mentioned, type_vars, with_op
+from dlang.ir.traverse import bound_vars, free_vars, mentioned, pruned_block, type_vars, with_op
 from dlang.ir.types import I64, product
 
 

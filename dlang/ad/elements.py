@@ -10,9 +10,8 @@ from dlang.ir import anf
 from dlang.ir.affine import Change, extent, far_fewer, hull, nonempty
 from dlang.ir.anf import Atom, Block, Comp, If, Let, Prim, Read, Reduce, Var, fresh, poly
 from dlang.ir.builder import Builder, axis
-from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, parts, rebuild
+from dlang.ir.traverse import map_blocks, parts, pruned, rebuild
 from dlang.ir.types import array_type, dtype_of, is_float, product, type_of
 from dlang.ir.writes import determines
 from dlang.polynomials import Poly

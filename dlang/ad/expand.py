@@ -19,10 +19,9 @@ from dlang.ad.residuals import Residuals
 from dlang.ad.signatures import Cotangents
 from dlang.ir import anf
 from dlang.ir.builder import Builder
-from dlang.ir.call_graph import reaching
 from dlang.ir.errors import IRError
 from dlang.ir.substitution import refresh_vars
-from dlang.ir.traverse import map_blocks, walk
+from dlang.ir.traverse import map_blocks, reaching, walk
 from dlang.ir.types import I64
 
 MOST = 1000  # rounds of `expand`: each removes a level of nesting

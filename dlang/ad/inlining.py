@@ -8,10 +8,9 @@ from collections.abc import Collection, Sequence
 from dlang import graphs
 from dlang.ad.activity import active_vars
 from dlang.ir.anf import Block, Call, Derivative, Let, Program, Var
-from dlang.ir.call_graph import called_by
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import inlined
-from dlang.ir.traverse import walk
+from dlang.ir.traverse import called_by, walk
 from dlang.ops import figures
 
 

@@ -22,9 +22,8 @@ from dlang.ad.scope import carry, numeric
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.builder import Builder
-from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, mentioned, parts, walk
+from dlang.ir.traverse import free_vars, mentioned, parts, pruned, walk
 from dlang.ir.types import dtype_of, type_of
 
 

@@ -102,7 +102,7 @@ class _Limits(Rewriter):
         return self.made[key]
 
     def make(self, f: anf.Function, wrt: tuple[int, ...]) -> tuple[str, str] | None:
-        if not _is_simple(self.program, f):
+        if not _is_simple(f):
             return None
         seeded = [is_float(r.type) for r in f.results]
         inputs, held = [f.params[k] for k in wrt], set(self.program.datatypes)
@@ -204,7 +204,7 @@ def _is(let: anf.Let, name: str) -> bool:
     return isinstance(let.op, anf.Prim) and let.op.name == name
 
 
-def _is_simple(program: anf.Program, f: anf.Function) -> bool:
+def _is_simple(f: anf.Function) -> bool:
     """Tells whether a function may run again: it has no effects, rules, data, or sizes that only its run determines."""
     if f.rules is not None or any(isinstance(let.op, anf.Derivative) for let in walk(f.body)):
         return False

@@ -29,7 +29,7 @@ from dlang.ad.rules import scalar
 from dlang.ad.scope import Dual, Scope
 from dlang.ir.anf import Atom, Let, LinalgOp, Lit, Read, Var, poly
 from dlang.ir.builder import Builder
-from dlang.ir.libraries import functional
+from dlang.ir.rules import functional
 from dlang.ir.types import array_type, dtype_of
 
 

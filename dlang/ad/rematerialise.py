@@ -24,9 +24,8 @@ from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.comprehension_queries import point_of
-from dlang.ir.pruning import pruned
 from dlang.ir.terms import WIDTHS
-from dlang.ir.traverse import free_vars, mentioned, parts, type_vars, walk
+from dlang.ir.traverse import free_vars, mentioned, parts, pruned, type_vars, walk
 from dlang.ir.types import I64, dtype_of, is_float, product
 from dlang.ops import figures
 from dlang.ops.primitives import COST

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlang.ad.iterations import ITERATION
+from dlang.ad.loop import ITERATION
 from dlang.ad.rematerialise import Rematerialiser, bytes_of, sum_of
 from dlang.ad.scope import ArmWithAdjoint
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.printer import written_sizes
-from dlang.ir.pruning import pruned_block
 from dlang.ir.sizes import defined_sizes
-from dlang.ir.traverse import free_vars, walk
+from dlang.ir.traverse import free_vars, pruned_block, walk
 from dlang.ir.writes import How, links
 from dlang.polynomials import Poly
 

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dlang.ir.anf import FLOATS, Atom, Cast, Lit, Prim
 from dlang.ir.builder import Builder
 from dlang.ir.types import dtype_of
-from dlang.ops.expressions import operator, parsed
-from dlang.ops.primitives import PRIMITIVES
+from dlang.ops.primitives import PRIMITIVES, operator, parsed
 
 
 def contribution(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, position: int, g: Atom) -> Atom | None:

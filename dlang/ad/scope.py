@@ -195,12 +195,6 @@ class Scope(ABC):
         return self.b.map(atoms[0].type.shape, body, name="bar")
 
 
-def zero(b: Builder, type: anf.Type) -> anf.Atom:
-    """The zero of a float type."""
-    assert is_float(type)
-    return dummy(b, type)
-
-
 def dummy(b: Builder, type: anf.Type) -> anf.Atom:
     """Some value of a type: 0, false, the empty text, or an array of these."""
     assert not isinstance(type, anf.Token)

@@ -13,10 +13,9 @@ from dlang.ir import anf
 from dlang.ir.affine import span
 from dlang.ir.anf import Block, Datatype, Let, Var, Variant, fresh, poly
 from dlang.ir.builder import Builder
-from dlang.ir.pruning import pruned_block
 from dlang.ir.sizes import defined_sizes
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, type_vars, with_op
+from dlang.ir.traverse import free_vars, pruned_block, type_vars, with_op
 from dlang.ir.types import I64, array_type, dtype_of, product
 from dlang.optimize.stores import Where, stored, written
 from dlang.polynomials import Poly

@@ -34,8 +34,8 @@ from dlang.drafts import draft, write
 from dlang.host.classes import fields_of
 from dlang.host.foreign import forgotten
 from dlang.host.platform.objects import callable_class, can_call, slots_of
-from dlang.ir.call_graph import reachable
 from dlang.ir.crossing import Choice, Fields, Items, Part, Rows
+from dlang.ir.traverse import reachable
 from dlang.ops.linear_algebra import OPERATIONS
 from dlang.python.documentation import is_name, parameter_names
 from dlang.python.module import BUILT, datatypes

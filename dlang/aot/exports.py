@@ -10,15 +10,13 @@ from dlang.diagnostics import Diagnostic, DlangError, Note, Source, error
 from dlang.driver import Request, check, errors_of, lower, read_source
 from dlang.dump_ir import request
 from dlang.ir import anf
-from dlang.ir.crossing import holds_blanks, holds_code
-from dlang.ir.signatures import Signature, Terms
+from dlang.ir.crossing import Signature, Terms, holds_blanks, holds_code
 from dlang.lazy_modules import lazy_module
+from dlang.process import compiling
 from dlang.python.derivatives import grad, value_and_grad
 from dlang.python.function import Function
 from dlang.python.instances import Program, terms_of
-from dlang.recursion import compiling
-from dlang.runtime.compiled import Compiled
-from dlang.runtime.sizes import Step, Unsolvable, plan
+from dlang.runtime.compiled import Compiled, Step, Unsolvable, plan
 from dlang.spelling import closest, plural
 from dlang.typecheck import core
 from dlang.typecheck.headers import FnDecl
@@ -26,7 +24,7 @@ from dlang.typecheck.program import Checked, check_function
 from dlang.typecheck.types import RowVar, TypeVar
 
 if TYPE_CHECKING:
-    from dlang.codegen.llvm.processors import Processor
+    from dlang.codegen.llvm.objects import Processor
     from dlang.runtime import build as runtime
     from dlang.specialize.types import Bindings
 else:

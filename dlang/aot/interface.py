@@ -225,14 +225,9 @@ def fits_c(e: Export) -> None:
     declare(Types(""), e)
 
 
-def prefix_of(name: str) -> str:
-    """Returns the prefix of all names of a library."""
-    return c_name(name)
-
-
 def header(built: Built, name: str) -> str:
     """The text of `NAME.h`."""
-    prefix = prefix_of(name)
+    prefix = c_name(name)
     types = Types(prefix)
     functions = [declare(types, e) for e in built.exports]
     guard = f"{prefix.upper()}_H"

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dlang.aot.exports import NOT_EXPORTED, Built, Export
+from dlang.codegen.abi import Signature, Site, entry_symbol, holds_reference, words
 from dlang.codegen.llvm import collector, pool, support
 from dlang.codegen.llvm.collector import node_header
-from dlang.codegen.llvm.processors import Processor
-from dlang.codegen.llvm.sites import Signature, Site
-from dlang.codegen.llvm.symbols import entry_symbol
-from dlang.codegen.node_layout import holds_reference, words
+from dlang.codegen.llvm.objects import Processor
 from dlang.diagnostics import DlangError, Span, error, excerpt
 from dlang.host.saved import Case, Form, Member, decoded, page_text, titles
 from dlang.ir.terms import Datatype, Variant, is_handle

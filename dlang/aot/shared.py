@@ -13,23 +13,23 @@ from typing import Any
 
 from dlang.aot import program
 from dlang.aot.exports import Built, Export
-from dlang.aot.interface import Declared, Place, Types, declare, header, places, prefix_of
+from dlang.aot.interface import Declared, Place, Types, c_name, declare, header, places
 from dlang.aot.program import entry_name, quoted
 from dlang.aot.toolchain import SOURCES, link, refuse_other_systems
-from dlang.codegen.entry_points import EntryPoint
+from dlang.codegen.abi import EntryPoint
 from dlang.drafts import write
 from dlang.inequalities import LARGEST
 from dlang.ir.crossing import Items, leaves_of
 from dlang.ir.terms import Array, Scalar, Size, Token, Var
 from dlang.ops.dtypes import DTYPES, HALF
-from dlang.runtime.sizes import Compared, PassedSize, Solved
+from dlang.runtime.compiled import Compared, PassedSize, Solved
 from dlang.typecheck.printing import Names
 from dlang.typecheck.types import SizeVar
 
 
 def definitions(built: Built, name: str) -> str:
     """The functions of the header, in terms of `runtime.h`."""
-    prefix = prefix_of(name)
+    prefix = c_name(name)
     types = Types(prefix)
     out = [definition(declare(types, e), k, built) for k, e in enumerate(built.exports)]
     return "\n".join([*out, _COMMON_DEFINITIONS.format(prefix=prefix)])
@@ -288,11 +288,11 @@ PUBLIC = '#define PUBLIC __attribute__((visibility("default")))'
 def build_shared(built: Built, name: str, folder: Path) -> list[Path]:
     """Writes `libNAME.so` and `NAME.h`; gives the files."""
     refuse_other_systems()
-    library, declarations = folder / f"lib{prefix_of(name)}.so", folder / f"{prefix_of(name)}.h"
+    library, declarations = folder / f"lib{c_name(name)}.so", folder / f"{c_name(name)}.h"
     text = header(built, name)
     parts = ['#include "runtime.h"', program.definitions(built), text, PUBLIC, definitions(built, name)]
     options = ["-shared", f"-Wl,-soname,{library.name}"]
-    library_file = link(built, "\n".join(parts), library, options, SOURCES, visible=f"{prefix_of(name)}_*")
+    library_file = link(built, "\n".join(parts), library, options, SOURCES, visible=f"{c_name(name)}_*")
     write(declarations, text)
     return [declarations, *library_file]
 

@@ -18,7 +18,7 @@ from dlang.aot.exports import Built
 from dlang.aot.program import layout
 from dlang.cache.store import digest, user_store
 from dlang.codegen.llvm import jit, microkernel, objects, windows
-from dlang.codegen.llvm.processors import LEVELS, NATIVE, USUAL, Processor
+from dlang.codegen.llvm.objects import LEVELS, NATIVE, USUAL, Processor
 from dlang.diagnostics import DlangError, Note, error
 from dlang.drafts import write
 from dlang.host.platform.machine import library_file

@@ -2,7 +2,6 @@
 
     store.py      files by kind and key: written whole or not at all, verified when read, the oldest removed
     records.py    objects as bytes: graphs of the compiler's own dataclasses, and nothing else
-    compiler.py   which compiler this is: what another one kept is never read
 
 Everything in it can be made again, so whatever is wrong with the cache costs time and nothing else.
 
@@ -10,8 +9,8 @@ What is kept is found by all that decides it:
 
 - `typecheck/stored.py` keeps a checked module, by its text and what its imports find now. An edit costs the modules
   that see it.
-- `compile_cache.py` keeps a compiled function, by its module and what that imports, by what the function is
-  (`compile_cache.py`), by dtypes and ranks, and by the processor.
+- `compile_cache.py` keeps a compiled function, by its module and what that imports, by what the function is, by dtypes
+  and ranks, and by the processor.
 - `codegen/llvm/objects.py` keeps machine code, by its text as LLVM reads it, the processor and the level.
 
 So a program that did not change is loaded without parsing its text, and its functions are called without running a pass

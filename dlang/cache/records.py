@@ -22,9 +22,8 @@ from dlang.polynomials import Poly
 MODULES = frozenset({
     "dlang.diagnostics", "dlang.polynomials", "dlang.grammar.tables", "dlang.typecheck.types", "dlang.typecheck.core",
     "dlang.typecheck.headers", "dlang.typecheck.scope", "dlang.typecheck.state", "dlang.typecheck.stored",
-    "dlang.ir.terms", "dlang.ir.anf", "dlang.ir.crossing", "dlang.runtime.archive", "dlang.runtime.sizes",
-    "dlang.codegen.llvm.processors", "dlang.runtime.compiled", "dlang.ir.signatures",
-    "dlang.codegen.entry_points", "dlang.codegen.kernel", "dlang.codegen.llvm.sites", "dlang.codegen.llvm.call_needs",
+    "dlang.ir.terms", "dlang.ir.anf", "dlang.ir.crossing", "dlang.runtime.archive", "dlang.runtime.compiled",
+    "dlang.codegen.llvm.objects", "dlang.codegen.abi",
 })  # fmt: skip
 HERE = __name__.removesuffix(".cache.records")
 """The package that this is part of: `dlang`, or a copy of its runtime in another one. Records say `dlang` for both."""

@@ -71,6 +71,15 @@ class Routines:
         self.s.out.append(loops.Compute(least, "maximum", (self.int32(size), Lit(1, "i32"))))
         return least
 
+    def subtract(self, block: Block, row: Var, other: Var, factor: Atom, between: tuple[Size, Size]) -> None:
+        """Takes a multiple of one row of a block from another, between two places of these."""
+
+        def element(i: Var) -> None:
+            lost = self.compute("mul", self.load(block, poly(other), poly(i)), factor)
+            self.store(block, poly(row), poly(i), self.compute("sub", self.load(block, poly(row), poly(i)), lost))
+
+        self.loop(*between, element)
+
     def pointer(self, block: Block) -> loops.Buffer:
         return self.s.slice(block.buffer, block.offset)
 

@@ -1,30 +1,36 @@
-"""The walk over one function under way: open blocks, where arrays live, and the loops that copy and fill them."""
+"""The walk over one function under way: open blocks, where arrays live, and the loops that copy and fill them.
+
+Slices of an array are written where they are made. A stack is an empty array whose slices are set one after another.
+Where such a slice is nothing but a copy of an array made before, in the same block and for this alone, that array is
+made in the slice in the first place, and nothing is copied.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen import loops
-from dlang.codegen.decisions import Decision
-from dlang.codegen.invariants import Outside
+from dlang.codegen.abi import holds_references
+from dlang.codegen.loops import Decision, Free, Matrix, Panels, Stmt
 from dlang.codegen.memory import Frame, Memory, Place, fresh_axes, whole
-from dlang.codegen.node_layout import holds_references
 from dlang.codegen.peeling import peeled, unswitched, with_even_middle
 from dlang.codegen.regions import Nodes
-from dlang.codegen.stacks import Part, offset, parts_of, without_copies
 from dlang.codegen.traverse import map_inside, walk
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Span
 from dlang.inequalities import Facts
 from dlang.ir import anf
-from dlang.ir.anf import Array, Atom, Block, Comp, Let, Lit, Scalar, Size, Token, Var, fresh, poly
+from dlang.ir.anf import Array, Atom, Block, Comp, Empty, Let, Lit, Read, Reduce, Scalar, Size, Token, Var, fresh, poly
+from dlang.ir.comprehension_queries import giving
 from dlang.ir.terms import ZERO
-from dlang.ir.traverse import mentioned
+from dlang.ir.traverse import count_uses, mentioned, type_vars
 from dlang.ir.types import I64, STR, product
 from dlang.ir.update_chains import UpdateChains
+from dlang.ir.writes import elements, is_replaced, older_of
 
 
 class Owned:
@@ -483,3 +489,117 @@ class Scheduler(ABC):
         assert place.start is not None
         stmts = [loops.Store(place.buffer, poly(axis) + place.start, value)]
         self.nest((axis,), (product(place.shape),), stmts)
+
+
+# ---- values that do not change in a loop -----------------------------------------------------------------------------
+@dataclass(slots=True)
+class Outside:
+    """The surroundings of a loop under way. known: arrays and scalars from outside that the loop mentions.
+
+    frame: of the loop's body; around: of the block that the loop is in. panels: the matrices that are packed in front,
+    each with its rows and columns; a matrix and its transpose are two, although they are one array.
+    """
+
+    known: frozenset[Var]
+    frame: Frame
+    around: Frame
+    before: list[Stmt] = field(default_factory=list)
+    panels: dict[tuple[Matrix, Size, Size], Panels] = field(default_factory=dict)
+
+    @property
+    def after(self) -> list[Stmt]:
+        """Returns the statements behind the loop: they free the panels."""
+        return [Free(panels.buffer) for panels in self.panels.values()]
+
+
+def outermost(loops: Sequence[Outside], frame: Frame, var: Var) -> Outside | None:
+    """The outermost loop that has a variable from outside, of those that run a block, known by its frame, in a
+    iteration."""
+    outermost_loop = None
+    for loop in reversed(loops):
+        if loop.frame is not frame or var not in loop.known:
+            break
+        outermost_loop, frame = loop, loop.around
+    return outermost_loop
+
+
+# ---- slices that are written where they are made ---------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Part:
+    """whole: the empty array; position: of the slice in it. copy: the result that has the slice set."""
+
+    whole: Var
+    position: int
+    copy: Var
+
+
+def parts_of(block: Block) -> dict[Var, Part]:
+    """The arrays of a block that can be made as parts of others."""
+    empty = {let.vars[0] for let in block.lets if isinstance(let.op, Empty)}
+    if not empty:
+        return {}
+    uses = count_uses(block)
+    makers: dict[Var, int] = {}
+    bound: dict[Var, int] = {}
+    root: dict[Var, Var] = {var: var for var in empty}
+    parts: dict[Var, Part] = {}
+    written: Counter[tuple[Var, int | None]] = Counter()
+    for k, let in enumerate(block.lets):
+        bound.update(dict.fromkeys(let.vars, k))
+        if not isinstance(let.op, Comp):
+            continue
+        for position, (var, d) in enumerate(zip(let.vars, let.op.destinations, strict=True)):
+            older = older_of(d, let.vars)
+            if older in root and (d.into is None or uses[older] == 1):
+                whole = root[var] = root[older]
+                slice = _slice(d.index)
+                written[whole, slice] += 1
+                source = _copied(let.op, position) if d.into is not None else None
+                last = all(older_of(o, let.vars) is not var for o in let.op.destinations)
+                if slice is not None and last and source in makers and uses[source] == 1:
+                    parts[source] = Part(whole, slice, var)
+            elif older is None or (older not in root and is_replaced(let.op, position)):
+                makers[var] = k
+    return {
+        source: part
+        for source, part in parts.items()
+        if written[part.whole, part.position] == 1
+        and not written[part.whole, None]
+        and all(bound.get(v, -1) < makers[source] for v in type_vars(part.whole.type))
+    }
+
+
+def _slice(index: Sequence[Size]) -> int | None:
+    """Returns the number of the slice that a destination is, if it is one."""
+    if not index or (index[0].terms and index[0].constant is None):
+        return None
+    return int(index[0].constant or 0)
+
+
+def _copied(op: Comp, position: int) -> Var | None:
+    """The array, all of which is copied to a slice."""
+    d = op.destinations[position]
+    if not isinstance(d, Reduce) or d.monoid != "set" or d.shape[1:] == ():
+        return None
+    value = op.body.results[position]
+    read = next((let.op for let in op.body.lets if value in let.vars), None)
+    shape = d.shape[1:]
+    if not isinstance(read, Read) or read.index != d.index[1:] or elements(op.axes, shape, read.index) is None:
+        return None
+    return read.array if isinstance(read.array.type, Array) and read.array.type.shape == shape else None
+
+
+def without_copies(op: Comp, vars: Sequence[Var], copies: Set[Var]) -> tuple[Comp, tuple[Var, ...]]:
+    """A comprehension without those of its results that are copies of what is in its place already."""
+    kept = [k for k, var in enumerate(vars) if var not in copies]
+    new = giving(op, kept)
+    gone = {r for k, r in enumerate(op.body.results) if k not in kept}
+    uses = count_uses(new.body)
+    lets = tuple([let for let in op.body.lets if not (gone.issuperset(let.vars) and let.vars[0] not in uses)])
+    return replace(new, body=Block(lets, new.body.results)), tuple([vars[k] for k in kept])
+
+
+def offset(part: Part) -> Size:
+    """Returns the offset of a part in its whole, which lies in a row."""
+    assert isinstance(part.whole.type, Array)
+    return product(part.whole.type.shape[1:]) * part.position

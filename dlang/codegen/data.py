@@ -1,6 +1,6 @@
 """Nodes of datatypes: how they are made and looked into, and the loops that drop those which nothing reaches any more.
 
-The arrays of a node lie in the arena with it, which they may be written to in the first place (`node_layout.py` says
+The arrays of a node lie in the arena with it, which they may be written to in the first place (`abi.py` says
 how a node lies in memory).
 """
 
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlang.codegen import loops
+from dlang.codegen.abi import NURSERY, holds_reference, holds_references, words
 from dlang.codegen.blocks import Owned, ResultPlace, Scheduler
 from dlang.codegen.memory import Place, whole
-from dlang.codegen.node_layout import NURSERY, holds_reference, holds_references, words
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Array, Scalar, Var, fresh, poly

@@ -11,20 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dlang.codegen import loops
-from dlang.codegen.blas import (
-    ANY_DIAGONAL,
-    LEFT,
-    LOWER,
-    PLAIN,
-    RIGHT,
-    TRANSPOSED,
-    Block,
-    Routines,
-    letter,
-)
+from dlang.codegen.blas import ANY_DIAGONAL, LEFT, LOWER, PLAIN, RIGHT, TRANSPOSED, Block, Routines, letter
 from dlang.codegen.blocks import Scheduler
-from dlang.codegen.cholesky import cholesky_pullback
-from dlang.codegen.factors import cholesky_factor
+from dlang.codegen.cholesky import cholesky_factor, cholesky_pullback
 from dlang.codegen.lu import lu_factor, lu_inverted, lu_solution, many
 from dlang.codegen.qr import qr_factors
 from dlang.codegen.sorting import SORTED, argsort
@@ -39,7 +28,6 @@ LARGEST = 2**31 - 1
 NO_WORKSPACE = -1000  # LAPACKE's own codes lie below
 NOT_FINITE = Lit(-1, "i64")
 NAN = float("nan")
-I32 = Scalar("i32")
 
 
 @dataclass(frozen=True, slots=True)

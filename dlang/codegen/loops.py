@@ -3,7 +3,10 @@
 Scalars keep the variables and polynomials of the core IR; an array is a `Buffer`, a pointer to elements in row-major
 order. Control is structured, and what it carries or binds is explicit, so a back end emits it without an analysis of
 its own: a `Slot` is a scalar variable or a buffer, and each is bound once. What holds no statements is defined in
-`instructions.py`, and what that works on in `operands.py`; both have their names here.
+`instructions.py`, with what it works on; all have their names here.
+
+A pass puts a decision on the loop or branch that it leaves, so that they go where the code goes; nothing depends on
+it; `dlc ir --stage loops --why` prints it.
 """
 
 from __future__ import annotations
@@ -11,13 +14,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from dlang.codegen.decisions import Decision as Decision
+from dlang.codegen.abi import Kernel
 from dlang.codegen.instructions import (
     Allocate as Allocate,
     ArenaAllocate as ArenaAllocate,
+    ArrayValue as ArrayValue,
     Assert as Assert,
     At as At,
     Batch as Batch,
+    Buffer as Buffer,
     CallC as CallC,
     Collect as Collect,
     Compute as Compute,
@@ -28,52 +33,58 @@ from dlang.codegen.instructions import (
     Fetch as Fetch,
     FirstLane as FirstLane,
     Free as Free,
+    High,
     Hold as Hold,
+    InnerAtom,
+    InnerBuffer,
+    InnerValue,
     Invoke as Invoke,
     Launch as Launch,
     Leave as Leave,
     Load as Load,
     LoadField as LoadField,
     LoadTag as LoadTag,
+    Low,
     Mark as Mark,
+    Matrix as Matrix,
     Move as Move,
     Node as Node,
     Only as Only,
-    Pack as Pack,
-    Product as Product,
-    Properties as Properties,
-    Release as Release,
-    Runtime as Runtime,
-    Slice as Slice,
-    Store as Store,
-    TextOp as TextOp,
-    Transfer as Transfer,
-    Work as Work,
-    work_of as work_of,
-)
-from dlang.codegen.kernel import Kernel
-from dlang.codegen.operands import (
-    ArrayValue as ArrayValue,
-    Buffer as Buffer,
-    High,
-    InnerAtom,
-    InnerBuffer,
-    InnerValue,
-    Low,
-    Matrix as Matrix,
     Operand as Operand,
+    Pack as Pack,
     Panels as Panels,
     Param,
     ParamBuffer,
+    Product as Product,
+    Properties as Properties,
+    Release as Release,
     Result,
     ResultSlot,
+    Runtime as Runtime,
     Scattered as Scattered,
+    Slice as Slice,
     Slot as Slot,
+    Store as Store,
+    TextOp as TextOp,
+    Transfer as Transfer,
     Value as Value,
+    Work as Work,
+    work_of as work_of,
 )
 from dlang.diagnostics import Span
 from dlang.ir.anf import Atom, Size, Var
 from dlang.ir.roles import Index, Role, Trait
+
+
+# ---- decisions -------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The choice of a pass, and its reason. figures: those that decided, each for a `{}` in the reason."""
+
+    choice: str
+    reason: str
+    figures: tuple[int | float | Size, ...] = ()
+
 
 Stmts = Annotated["tuple[Stmt, ...]", Role.BLOCK]
 Decisions = Annotated[tuple[Decision, ...], Role.HINT]

@@ -21,7 +21,6 @@ from dlang.ir.types import I64
 from dlang.ops import figures
 
 PANEL = 4 * FEW  # columns
-I32 = Scalar("i32")
 
 
 def lu_factor(r: Routines, n: Size, packed: Block, order: Buffer) -> tuple[Atom, Atom]:
@@ -217,12 +216,7 @@ class _Factors:
 
             def update(j: Var) -> None:
                 u = r.load(columns, poly(j), poly(k))
-
-                def element(i: Var) -> None:
-                    lost = r.compute("mul", r.load(columns, poly(k), poly(i)), u)
-                    r.store(columns, poly(j), poly(i), r.compute("sub", r.load(columns, poly(j), poly(i)), lost))
-
-                r.loop(poly(k) + 1, rows, element)
+                r.subtract(columns, j, k, u, (poly(k) + 1, rows))
 
             r.loop(poly(k) + 1, width, update)
 

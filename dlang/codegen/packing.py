@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dlang.codegen import loops
-from dlang.codegen.blocks import Scheduler
-from dlang.codegen.invariants import outermost
-from dlang.codegen.panel_layout import COLUMNS, panel, terms_of
+from dlang.codegen.abi import COLUMNS, panel, terms_of
+from dlang.codegen.blocks import Scheduler, outermost
 from dlang.ir.anf import Array, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64

@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 
 from dlang.codegen import loops
 from dlang.codegen.costs import Costs, whole
-from dlang.codegen.decisions import Decision
-from dlang.codegen.loops import Buffer, Partial, Slice, Stmt, Store
+from dlang.codegen.loops import Buffer, Decision, Partial, Slice, Stmt, Store
 from dlang.codegen.traverse import blocks, callee, captures, kept, map_inside, rebuild, walk, with_stmts
 from dlang.codegen.vectorize import in_flight, known_iterations, lanes_inside
 from dlang.ir.anf import Size, fresh, poly

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dlang.codegen import loops
-from dlang.codegen.decisions import Decision
+from dlang.codegen.loops import Decision
 from dlang.codegen.selections import is_number, is_total
 from dlang.codegen.traverse import blocks, bound_by, kept, map_inside, mentions, walk, with_stmts
 from dlang.ir.anf import Var, is_reference

@@ -10,7 +10,7 @@ are what the host does, and copies between the two.
 
 Counts are polynomials over the iterations of loops (`counting.py`), so exact counts cost next to nothing. Loops are cut
 into pieces afterwards, so threads change no count. Clocks of a device are events around what it is asked for
-(`llvm/marks.py`), and what depends on values in a kernel is counted by another kernel, made of the same loop
+(`llvm/profiling.py`), and what depends on values in a kernel is counted by another kernel, made of the same loop
 (`cuda/tallies.py`).
 """
 
@@ -20,8 +20,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen import loops
+from dlang.codegen.abi import Kernel
 from dlang.codegen.counting import Counter, Routines
-from dlang.codegen.kernel import Kernel
 from dlang.codegen.traverse import callee, map_inside, walk
 from dlang.diagnostics import Span
 from dlang.ir.anf import FLOATS, Atom, Lit, fresh, poly

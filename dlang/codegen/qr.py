@@ -163,12 +163,7 @@ class _Reflections:
         )
         along = r.compute("mul", r.compute("add", top, below), scale)
         r.store(x, poly(c), row, r.compute("sub", top, along))
-
-        def element(i: Var) -> None:
-            lost = r.compute("mul", r.load(x, poly(j), poly(i)), along)
-            r.store(x, poly(c), poly(i), r.compute("sub", r.load(x, poly(c), poly(i)), lost))
-
-        r.loop(row + 1, self.m, element)
+        r.subtract(x, c, j, along, (row + 1, self.m))
 
     def over(self, first: Size, monoid: str, value: Callable[[Var], Atom]) -> Var:
         """A reduction over the rows from the first one on."""

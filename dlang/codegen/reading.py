@@ -14,9 +14,8 @@ from typing import Any, get_args
 from dlang.codegen import loops
 from dlang.ir import anf
 from dlang.ir.forms import Choice, Form, Hole, parsed
-from dlang.ir.reader import FormReader
+from dlang.ir.reader import FormReader, words
 from dlang.ir.roles import Leaf, Many, Record, Role, Shape, shapes
-from dlang.ir.tokens import words
 from dlang.ops.primitives import PRIMITIVES
 
 

@@ -14,12 +14,11 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
+from dlang.codegen.abi import holds_references
 from dlang.codegen.loops import Buffer
-from dlang.codegen.node_layout import holds_references
 from dlang.graphs import components
 from dlang.ir import anf
-from dlang.ir.call_graph import called_by
-from dlang.ir.traverse import walk
+from dlang.ir.traverse import called_by, walk
 from dlang.ir.types import STR
 from dlang.ir.update_chains import UpdateChains
 from dlang.ir.writes import links

@@ -21,19 +21,18 @@ from dlang.codegen.data import construct, fields, tag
 from dlang.codegen.half import sum_in_f32
 from dlang.codegen.loop_scratch import with_scratch
 from dlang.codegen.memory import Frame, whole
-from dlang.codegen.operations import compact, concat, effect, foreign, library, scan
+from dlang.codegen.operations import compact, concat, effect, flat_inside, foreign, formatted, library, scan
 from dlang.codegen.parallel import in_pieces
 from dlang.codegen.predication import predicated
 from dlang.codegen.products import contraction
 from dlang.codegen.profile import profiled
 from dlang.codegen.regions import Nodes, are_joined, held_arrays, keepers_of, makers_of
-from dlang.codegen.texts import flat_inside, formatted
 from dlang.codegen.tiles import comprehension
 from dlang.codegen.vectorize import Lanes
 from dlang.codegen.verify import verify_loops
 from dlang.ir import anf
 from dlang.ir.anf import Array, Let, Lit, Scalar, Token
-from dlang.ir.call_graph import recursive_functions
+from dlang.ir.traverse import recursive_functions
 from dlang.ir.types import I64, dtype_of, product
 from dlang.ir.update_chains import last_uses
 from dlang.passes import Form, Pass, Step, run_phase, same_functions, verifying

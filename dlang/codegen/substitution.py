@@ -9,17 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dlang.codegen.blas import (
-    ANY_DIAGONAL,
-    LEFT,
-    LOWER,
-    PLAIN,
-    TRANSPOSED,
-    UNIT,
-    UPPER,
-    Block,
-    Routines,
-)
+from dlang.codegen.blas import ANY_DIAGONAL, LEFT, LOWER, PLAIN, TRANSPOSED, UNIT, UPPER, Block, Routines
 from dlang.codegen.loops import Allocate, Body, Branch, Buffer, Free, Matrix, Slice
 from dlang.codegen.packing import matrix_product
 from dlang.ir.anf import Atom, Lit, Size, Var, poly

@@ -17,9 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from dlang.codegen.decisions import Decision
 from dlang.codegen.lane_arrays import lane_arrays
-from dlang.codegen.loops import Assert, Branch, Compute, For, Load, Loop, Slot, Stmt, Store
+from dlang.codegen.loops import Assert, Branch, Compute, Decision, For, Load, Loop, Slot, Stmt, Store
 from dlang.codegen.selections import is_total, selected
 from dlang.codegen.traverse import bound_by, map_inside, mentions, walk
 from dlang.ir.anf import FLOATS, HALF, Atom, Axis, Scalar, Size, Var, is_handle

@@ -10,11 +10,10 @@ from dlang.diagnostics import DlangError, Source
 from dlang.format import expressions
 from dlang.format.document import WIDTH, Break, Concat, Doc, Line, Trailing, layout
 from dlang.format.printer import Rule, concrete, printer, trivia
-from dlang.gc_pause import gc_paused
 from dlang.grammar import syntax as s
 from dlang.grammar.lexer import tokenize
 from dlang.grammar.parser import parse
-from dlang.recursion import recursion
+from dlang.process import gc_paused, recursion
 
 RULES: dict[str, Rule] = {
     **expressions.TYPE_RULES,

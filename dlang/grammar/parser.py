@@ -13,7 +13,6 @@ from itertools import islice
 from typing import cast
 
 from dlang.diagnostics import Diagnostic, Source, Span
-from dlang.gc_pause import gc_paused
 from dlang.grammar import syntax as s
 from dlang.grammar.lexer import Token, hidden, tokenize
 from dlang.grammar.newlines import CLOSERS, OPENERS, closes_nothing, layout, match_brackets
@@ -22,6 +21,7 @@ from dlang.grammar.recovery import recover
 from dlang.grammar.syntax import children
 from dlang.grammar.tables import END, Machine, Method, tables
 from dlang.grammar.tree import Builder, doc_line
+from dlang.process import gc_paused
 from dlang.timings import timed
 
 _DECLARATION = re.compile(

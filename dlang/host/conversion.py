@@ -21,6 +21,7 @@ from dlang.ir.crossing import (
     Fields,
     Items,
     Leaf,
+    Node,
     Part,
     Rows,
     Tree,
@@ -28,7 +29,6 @@ from dlang.ir.crossing import (
     leaf_count,
     leaves_of,
 )
-from dlang.ir.node import Node
 from dlang.ops.dtypes import TRUNCATED
 
 

@@ -256,11 +256,6 @@ def pullback(l: Matrix, bar: Matrix) -> Matrix:
     return 0.5 * (below + below.T)
 
 
-def pushforward(l: Matrix, dot: Matrix) -> Matrix:
-    """The tangent of the lower factor l of a symmetric matrix with the tangent dot, which is symmetric."""
-    return _pushed(l, dot)
-
-
 def _pulled(l: Matrix, bar: Matrix) -> Matrix:
     """A lower triangle: the cotangents of the elements of a in and below the diagonal, each of which stands for two."""
     n = len(l)
@@ -279,17 +274,17 @@ def _pulled(l: Matrix, bar: Matrix) -> Matrix:
     return out
 
 
-def _pushed(l: Matrix, dot: Matrix) -> Matrix:
+def pushforward(l: Matrix, dot: Matrix) -> Matrix:
     n = len(l)
     if n <= BLOCK:
         return np.tril(l) @ _phi(_solved(l, _solved(l, dot).T))
     k = n // 2
     l11, l21, l22 = l[:k, :k], l[k:, :k], l[k:, k:]
     out = np.zeros_like(l)
-    out[:k, :k] = d11 = _pushed(l11, dot[:k, :k])
+    out[:k, :k] = d11 = pushforward(l11, dot[:k, :k])
     out[k:, :k] = d21 = _solved(l11, (dot[k:, :k] - l21 @ d11.T).T).T
     off = d21 @ l21.T
-    out[k:, k:] = _pushed(l22, dot[k:, k:] - off - off.T)
+    out[k:, k:] = pushforward(l22, dot[k:, k:] - off - off.T)
     return out
 
 

@@ -13,8 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from dlang.host.classes import fields_of, written_fields
 from dlang.host.errors import RunError
 from dlang.host.half import bf16_of_bits, bits_of_bf16
-from dlang.ir.crossing import Branch, Choice, Fields, Items, Leaf, Part, Rows, Tree, Trees
-from dlang.ir.node import Node
+from dlang.ir.crossing import Branch, Choice, Fields, Items, Leaf, Node, Part, Rows, Tree, Trees
 from dlang.lazy_modules import lazy_module, np
 from dlang.ops.dtypes import DTYPES, TRUNCATED
 
@@ -358,11 +357,11 @@ def _compare(form: Form, said: Mapping[str, Any] | None) -> None:
 
 def _same(what: str, wanted: Sequence[str], parts_found: Sequence[str]) -> None:
     if list(wanted) != list(parts_found):
-        message = f"{what} has other parts in the file ({_listed(parts_found)}) than in the program ({_listed(wanted)})"
+        message = f"{what} has other parts in the file ({listed(parts_found)}) than in the program ({listed(wanted)})"
         raise RunError(WRONG_FORM, message)
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     return ", ".join(f"`{n}`" for n in names) or "none"
 
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from dlang.host.placed import Placed, converted, fetched, placed
-from dlang.ir.rounding import rounded
 from dlang.ir.terms import FLOATS, INTEGERS
-from dlang.ops.dtypes import DTYPES, ELSEWHERE, TRUNCATED
+from dlang.ops.dtypes import DTYPES, ELSEWHERE, TRUNCATED, rounded
 
 NUMPY = {d.name: np.dtype(d.numpy) for d in DTYPES.values() if d.in_numpy}
 OURS: dict[np.dtype[Any], str] = {numpy: ours for ours, numpy in NUMPY.items()}

@@ -1,6 +1,6 @@
 """A program as the interpreter runs it: each block is compiled once, to steps that bind what its lets give.
 
-What depends on the program alone is decided when a step is made, by `compile.py`; a step runs for one point, or for
+What depends on the program alone is decided when a step is made, by `interpreter.py`; a step runs for one point, or for
 many at once.
 """
 

@@ -41,7 +41,7 @@ from dlang.interpret.traced import (
 )
 from dlang.ir import anf
 from dlang.ir.anf import FLOATS, HALF, Atom, Let, is_handle
-from dlang.ir.node import Node
+from dlang.ir.crossing import Node
 from dlang.ir.types import carries, dtype_of
 from dlang.ir.values import NDArray, Version, numpy_dtype, release, value_of
 from dlang.ops.linear_algebra import OPERATIONS as LIBRARY

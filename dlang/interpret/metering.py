@@ -22,7 +22,7 @@ from dlang.interpret.interpreter import Interpreter
 from dlang.interpret.points import box_of
 from dlang.ir import anf
 from dlang.ir.anf import Array, Block, Let, Program, Scalar, Var, is_handle
-from dlang.ir.node import Node
+from dlang.ir.crossing import Node
 from dlang.ir.traverse import free_vars, op_blocks
 from dlang.ir.values import Version, literal
 

@@ -16,10 +16,10 @@ from dlang.interpret.points import view_rows
 from dlang.interpret.scalars import width_of
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Token, Var
+from dlang.ir.crossing import Node
 from dlang.ir.errors import IRError
 from dlang.ir.kernels import is_kernel, no_device
-from dlang.ir.libraries import library_cost
-from dlang.ir.node import Node
+from dlang.ir.rules import library_cost
 from dlang.ir.types import dtype_of
 from dlang.ir.values import (
     Entry,

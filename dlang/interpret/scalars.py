@@ -17,18 +17,7 @@ from dlang.ir.anf import Array, Let, Lit, Var
 from dlang.ir.errors import IRError
 from dlang.ir.terms import WIDTHS
 from dlang.ir.types import dtype_of
-from dlang.ir.values import (
-    Entry,
-    NDArray,
-    Rows,
-    Version,
-    array_of,
-    entry_of,
-    flat_index,
-    literal,
-    position,
-    value_of,
-)
+from dlang.ir.values import Entry, NDArray, Rows, Version, array_of, entry_of, flat_index, literal, position, value_of
 
 if TYPE_CHECKING:
     from dlang.interpret.interpreter import Interpreter

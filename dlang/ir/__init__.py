@@ -24,7 +24,7 @@ The operations:
 the order of checks and accesses is a data dependence like any other, and no pass can move an access above its check.
 Sizes are certified in the same way. An `Assert` that binds nothing guards no access: it is an `assert` of the program,
 or says what an empty range would do. Operations are total: a library that finds a matrix singular says so by a number
-among its results (`libraries.py`), and an `Assert` on that number hands on the others.
+among its results (`rules.py`), and an `Assert` on that number hands on the others.
 
 Indices are polynomials and not code, so that passes can ask what they mean: `inequalities.py`, beside `polynomials.py`,
 proves that a read is in range and needs no check; `affine.py` says which axes an index determines;

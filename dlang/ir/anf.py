@@ -394,7 +394,7 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class LinalgOp:
-    """An operation that a library does, of those in `libraries.py`: total, with one result or several."""
+    """An operation that a library does, of those in `ops/linear_algebra.py`: total, with one result or several."""
 
     FORM: ClassVar[str] = "library {name}({args})"
     IS: ClassVar[Properties] = Properties(total=True, long=True)

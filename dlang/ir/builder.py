@@ -25,7 +25,7 @@ Values = anf.Atom | Sequence[anf.Atom]  # what a callback returns for a block
 
 def axis(high: Index, low: Index = 0, name: str = "i") -> anf.Axis:
     """A fresh axis low <= i < high."""
-    return anf.Axis(anf.fresh(name, I64), (_poly(low),), (_poly(high),))
+    return anf.Axis(anf.fresh(name, I64), (anf.poly(low),), (anf.poly(high),))
 
 
 def f64(value: float) -> anf.Lit:
@@ -42,10 +42,6 @@ def boolean(value: bool) -> anf.Lit:
 
 def text(value: str) -> anf.Lit:
     return anf.Lit(value, "str")
-
-
-def _poly(value: Index) -> anf.Size:
-    return anf.poly(value)
 
 
 class Builder:
@@ -175,7 +171,7 @@ class Builder:
 
     def size(self, value: Index, name: str = "n") -> anf.Atom:
         """The value of a polynomial as an atom, without a let if it is a constant or a single variable."""
-        size = _poly(value)
+        size = anf.poly(value)
         if size.constant is not None:
             return anf.Lit(int(size.constant), "i64")
         return size.atom if size.atom is not None else self.one(anf.IndexExpr(size), name)
@@ -194,7 +190,7 @@ class Builder:
         `through_checks` looks through, to compare values.
         """
         if not isinstance(value, anf.Var):
-            return _poly(value)
+            return anf.poly(value)
         match self.definition(value):
             case anf.IndexExpr(size):
                 return self._opened(size) if through_checks else size
@@ -429,3 +425,10 @@ def shape_of(array: anf.Var) -> tuple[anf.Size, ...]:
 
 
 __all__ = ["Builder", "axis", "boolean", "f64", "i64", "shape_of", "text"]
+
+
+def opened(functions: Mapping[str, anf.Function], f: anf.Function) -> tuple[Builder, list[anf.Var]]:
+    """A builder of a function with the parameters of another, and these."""
+    b = Builder(functions, f.span)
+    b.params = list(refresh_vars(f.params, {}))
+    return b, list(b.params)

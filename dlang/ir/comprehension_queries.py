@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import walk
+from dlang.ir.traverse import pruned, walk
 from dlang.ir.types import I64, array_type, dtype_of, named_sizes
 from dlang.ir.writes import is_replaced, own_elements
 

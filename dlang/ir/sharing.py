@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge, at_most_one, dependencies, hull, shadow
-from dlang.ir.costs import is_slow
 from dlang.ir.errors import IRError
-from dlang.ir.pruning import needed
-from dlang.ir.traverse import free_vars, op_blocks
+from dlang.ir.traverse import free_vars, needed, op_blocks
 from dlang.ir.types import array_type, dtype_of
+from dlang.ops import figures
+from dlang.ops.primitives import COST
 
 
 def takes_long(op: anf.Op) -> bool:
@@ -253,3 +253,14 @@ def _movable(code: Liftable, axes: Sequence[anf.Axis], known: Knowledge, local: 
     return hull(axes, known.within(axes)) is not None and (
         runs_anywhere(code.lets, known.within(kept), local) or shadow(axes, code.over, known) is not None
     )
+
+
+# ---- costs -----------------------------------------------------------------------------------------------------------
+def additions(op: anf.Op) -> int:
+    """The time of an operation on scalars, in additions: an access, a conversion or a size takes as long as one."""
+    return COST[op.name] if isinstance(op, anf.Prim) else figures.ADDITION
+
+
+def is_slow(op: anf.Op) -> bool:
+    """Tells whether an operation is a primitive that takes longer than to store its result and read it."""
+    return isinstance(op, anf.Prim) and COST[op.name] >= figures.ROOT

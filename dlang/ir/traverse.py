@@ -1,17 +1,20 @@
 """How every pass walks and rewrites the IR: what an operation mentions and binds, and the same one with other parts.
 
 Nothing here knows the operations: what a field is, its type in `anf.py` says (`roles.py`). A variable is bound once in
-a function, so what is free in a block is what it mentions minus what it binds.
+a function, so what is free in a block is what it mentions minus what it binds. Also slices pure blocks, to the lets
+that some of their values depend on, and finds the functions that functions call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from operator import is_
 from typing import Any, NamedTuple
 
+from dlang.graphs import components, in_cycles, reached
 from dlang.ir import anf
+from dlang.ir.anf import Atom, Block, Call, Function, Let, Program, Size, Var
 from dlang.ir.errors import IRError
 from dlang.ir.roles import Generated, Leaf, Role, Trait, collected, defined, leaves, rebuilding
 
@@ -372,3 +375,59 @@ def map_functions(program: anf.Program, f: Callable[[anf.Function], anf.Function
     """The program with `f` applied to each function that is not finished."""
     done = program.finished.get
     return replace(program, functions={n: g if done(n) is g else f(g) for n, g in program.functions.items()})
+
+
+# ---- slices of pure blocks -------------------------------------------------------------------------------------------
+def pruned(
+    lets: Sequence[Let], atoms: Iterable[Atom], sizes: Iterable[Size] = (), stay: Set[int] = frozenset()
+) -> list[Let]:
+    """The lets that compute what is mentioned. All of them are pure, but those at the positions that stay."""
+    return [lets[k] for k in needed(lets, atoms, sizes, stay)]
+
+
+def needed(
+    lets: Sequence[Let], atoms: Iterable[Atom], sizes: Iterable[Size] = (), stay: Set[int] = frozenset()
+) -> list[int]:
+    """The positions of the lets that compute what is mentioned."""
+    wanted = {a for a in atoms if isinstance(a, Var)} | {a for s in sizes for a in s.atoms()}
+    out = []
+    for k in range(len(lets) - 1, -1, -1):
+        let = lets[k]
+        if k in stay or not wanted.isdisjoint(let.vars):
+            out.append(k)
+            wanted.update(free_vars(let.op))
+            for v in let.vars:
+                wanted.update(type_vars(v.type))
+    return out[::-1]
+
+
+def pruned_block(block: Block) -> Block:
+    """A pure block without the lets that its results do not need."""
+    return Block(tuple(pruned(block.lets, block.results)), block.results)
+
+
+# ---- calls -----------------------------------------------------------------------------------------------------------
+def recursive_functions(program: Program) -> set[str]:
+    """The functions that may call themselves, directly or through others: only these have to watch the stack."""
+    calls = {name: sorted(set(called_by(f))) for name, f in program.functions.items()}
+    return in_cycles(calls, components(calls))
+
+
+def reachable(program: Program, entries: Sequence[str]) -> Program:
+    """The part of a program that some functions reach."""
+    names = set(reached(entries, lambda name: called_by(program.functions[name])))
+    return replace(program, functions={name: f for name, f in program.functions.items() if name in names})
+
+
+def reaching(callees: Mapping[str, Iterable[str]], starts: Iterable[str]) -> set[str]:
+    """The functions that reach one of some, these included. callees: what each function calls."""
+    callers: dict[str, list[str]] = {}
+    for name, called in callees.items():
+        for callee in called:
+            callers.setdefault(callee, []).append(name)
+    return set(reached(starts, lambda name: callers.get(name, ())))
+
+
+def called_by(f: Function) -> list[str]:
+    """The functions that one calls, once for each place."""
+    return [let.op.function for let in walk(f.body) if isinstance(let.op, Call)]

@@ -20,7 +20,7 @@ from dlang.ir.terms import FLOATS, INTEGERS, Array, Atom, Lit, Scalar, Size, Tok
 from dlang.ops import special
 from dlang.ops.dtypes import DTYPES, TRUNCATED
 from dlang.ops.primitives import PRIMITIVES
-from dlang.ops.threefry import threefry
+from dlang.ops.special import threefry
 
 NDArray = np.ndarray[Any, Any]
 

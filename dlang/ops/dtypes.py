@@ -1,4 +1,5 @@
-"""The dtypes: the types of scalars, with every fact that a stage asks for.
+"""The dtypes: the types of scalars, with every fact that a stage asks for; and rounding to those of floats, without
+NumPy.
 
 A dtype is added here. What follows from its kind and its width is derived (`_integer`); elsewhere nobody keeps a list
 of dtypes. The rows go from the dtype that holds most to the one that holds least.
@@ -6,6 +7,8 @@ of dtypes. The rows go from the dtype that holds most to the one that holds leas
 
 from __future__ import annotations
 
+import math
+import struct
 import sys
 from dataclasses import dataclass
 from typing import Literal
@@ -198,3 +201,29 @@ ELSEWHERE = {d.name: d.elsewhere for d in _ROWS if d.elsewhere}
 """The names of dtypes in other libraries of arrays."""
 WIDTHS = {d.name: d.width for d in _ROWS}
 """Bytes of an element of each dtype."""
+
+
+def register_dtype(dtype: str) -> str:
+    """The dtype that holds a value in a register, or in a variable."""
+    return DTYPES[dtype].register if dtype in DTYPES else dtype
+
+
+# ---- rounding --------------------------------------------------------------------------------------------------------
+def rounded(value: float, dtype: str) -> float:
+    """The nearest number of the dtype, ties to even."""
+    if dtype == "f64" or value != value or math.isinf(value):
+        return value
+    if dtype in TRUNCATED:
+        # Rounding to f32 first could meet a tie that the value isn't.
+        digits, least = DTYPES[dtype].digits, DTYPES[dtype].digits + 125
+        mantissa, exponent = math.frexp(value)
+        if exponent < -125:
+            return math.copysign(math.ldexp(round(math.ldexp(value, least)), -least), value)
+        shortened = math.copysign(math.ldexp(round(mantissa * 2**digits), exponent - digits), value)
+        return math.copysign(math.inf, value) if abs(shortened) >= 2.0**128 else shortened
+    code = "<f" if dtype == "f32" else "<e"
+    try:
+        (result,) = struct.unpack(code, struct.pack(code, value))
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return float(result)

@@ -74,7 +74,7 @@ class Function:
 class Declared:
     """A function that a module of the standard library declares with its type, `extern "builtin:…"`.
 
-    matrices: whether `specialize/linear_algebra.py` makes operations of a library of it.
+    matrices: whether `specialize/builtins.py` makes operations of a library of it.
     """
 
     name: str

@@ -11,14 +11,39 @@ need no guard.
 
 from __future__ import annotations
 
+import ast
 import math
 from dataclasses import KW_ONLY, dataclass
+from functools import cache
 from typing import Literal
 
 from dlang.ops import folding
 from dlang.ops.dtypes import DTYPES, FLOATS, INTEGERS
 from dlang.ops.figures import ADDITION, DIVISION, REMAINDER, ROOT, ROUNDING, SERIES
 from dlang.ops.folding import NOT_FOLDED, Fold
+
+
+# ---- the texts of primitives -----------------------------------------------------------------------------------------
+@cache
+def parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def operator(e: ast.BinOp | ast.Compare) -> str:
+    """The primitive of an operator: a sign of the language is one of Python's."""
+    return _signs()[type(e.op if isinstance(e, ast.BinOp) else e.ops[0])]
+
+
+@cache
+def _signs() -> dict[type[ast.AST], str]:
+    """For each kind of operator in Python's trees the primitive."""
+    signs: dict[type[ast.AST], str] = {}
+    for sign, name in OPERATORS.items():
+        match parsed(f"x {sign} y"):
+            case ast.BinOp(op=op) | ast.Compare(ops=[op]):
+                signs[type(op)] = name
+    return signs
+
 
 FLOAT, NUM, ORD, INT, BITS, WORD, BOOL, ANY = "Float", "Num", "Ord", "Int", "Bits", "u64", "bool", "Any"
 CLASSES: dict[str, frozenset[str]] = {
@@ -78,7 +103,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Fusible:
-    """A sum, difference or product, as LLVM calls it of integers; of floats what `codegen/llvm/fusion.py` may join."""
+    """A sum, difference or product, as LLVM calls it of integers; of floats what may be joined as one."""
 
     operation: str
 
@@ -156,30 +181,24 @@ Bound = Literal["unit", "finite", "largest", "sum", "product", "second", "choice
 class Primitive:
     """A total function of scalars.
 
-    domain: the class of dtypes of the arguments, which are of one dtype (but for `powi` and `select`).
-    result: `same` (as the first argument), `last`, or a dtype.
-    numpy: its meaning, an expression over `np`, `special`, `threefry`, x, y, z and w that works on arrays.
-    derivative: for each argument the contribution to its cotangent; None where there is none.
-    slope: for each argument the derivative by which the reference (`ir/traced.py`) checks that, a formula of its own
-    over x, y and r, wherever one is known; None where it is zero, or where another argument is chosen.
-    cost: how long it takes, in additions.
-    flops: how many operations of floats it counts as; None if its exponent says so, or its routine.
-    llvm, cuda: what back ends write. In CUDA's texts `{x}` to `{w}` are the operands, `{t}` is the dtype and `{f}` the
-    end of the names of functions of f32.
-    fold: how it is computed of literals.
-    bound: how large the result is, of bounded arguments (`optimize/value_ranges.py`).
-    commutative: whether the first two arguments may change places.
-    exact: whether of numbers of half precision the result is one.
-    total: whether integers need no check before.
-    counts: whether sizes and numbers of iterations are computed with it.
-    magnitude: of integers what the result does not exceed, signs apart: the sum of both operands, or one of them; empty
-    where that is not so, or does not matter.
-    opposite: of a comparison that which holds of integers where it does not; of floats only for `eq` and `ne`, by NaN.
-    unit: the second operand, or either of a commutative primitive, that leaves the other one as it is.
-    alike: what it is of two equal operands: an operand, or, unless they are floats, a number or a truth value.
-    swapped: of an order that which holds of two numbers where it holds of them the other way round.
-    gap: of an order of integers x and y the s and c of s·(y - x) + c, which is at least 0 where the order holds.
-    operator: its sign in the language. word: its name there. ufunc: NumPy's function.
+    domain: the class of dtypes of the arguments, which are of one dtype (but for `powi` and `select`). result: `same`
+    (as the first argument), `last`, or a dtype. numpy: its meaning, an expression over `np`, `special`, `threefry`, x,
+    y, z and w that works on arrays. derivative: for each argument the contribution to its cotangent; None where there
+    is none. slope: for each argument the derivative by which the reference (`interpret/traced.py`) checks that, a
+    formula of its own over x, y and r, wherever one is known; None where it is zero, or where another argument is
+    chosen. cost: how long it takes, in additions. flops: how many operations of floats it counts as; None if its
+    exponent says so, or its routine. llvm, cuda: what back ends write. In CUDA's texts `{x}` to `{w}` are the operands,
+    `{t}` is the dtype and `{f}` the end of the names of functions of f32. fold: how it is computed of literals. bound:
+    how large the result is, of bounded arguments (`optimize/value_ranges.py`). commutative: whether the first two
+    arguments may change places. exact: whether of numbers of half precision the result is one. total: whether integers
+    need no check before. counts: whether sizes and numbers of iterations are computed with it. magnitude: of integers
+    what the result does not exceed, signs apart: the sum of both operands, or one of them; empty where that is not so,
+    or does not matter. opposite: of a comparison that which holds of integers where it does not; of floats only for
+    `eq` and `ne`, by NaN. unit: the second operand, or either of a commutative primitive, that leaves the other one as
+    it is. alike: what it is of two equal operands: an operand, or, unless they are floats, a number or a truth value.
+    swapped: of an order that which holds of two numbers where it holds of them the other way round. gap: of an order of
+    integers x and y the s and c of s·(y - x) + c, which is at least 0 where the order holds. operator: its sign in the
+    language. word: its name there. ufunc: NumPy's function.
     """
 
     name: str
@@ -325,7 +344,7 @@ def _extremum(name: str, sign: str, which: str, truth: str, fold: Fold) -> Primi
 
 
 def _random(name: str, word: int) -> Primitive:
-    """A word of `ops/threefry.py` for two words of key and two of counter, all u64."""
+    """A word of `ops/special.py` for two words of key and two of counter, all u64."""
     return Primitive(
         name, 4, WORD, "same", f"threefry(x, y, z, w)[{word}]", (None,) * 4, (None,) * 4,
         cost=SERIES, flops=0, llvm=Sequence(),

@@ -21,6 +21,6 @@ Behind derivatives, products are recognised before fusion could hide them (`cont
 `ownership.py` inserts at last the copies without which an update would be seen elsewhere.
 
 Recursion that changes an array copies nothing: a function whose result is a parameter, changed, takes it over and
-returns it in its place (`handover.py`), and one that changes a parameter which it does not return is lent what its
+returns it in its place (`ownership.py`), and one that changes a parameter which it does not return is lent what its
 caller has no more use for (`ownership.py`).
 """

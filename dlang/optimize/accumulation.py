@@ -24,7 +24,7 @@ from dlang.ir import anf
 from dlang.ir.affine import Depends, Knowledge, axes_behind
 from dlang.ir.builder import Builder, shape_of
 from dlang.ir.comprehension_queries import point_of, sizes_named, slope
-from dlang.ir.costs import additions
+from dlang.ir.sharing import additions
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.traverse import count_uses, mentioned, op_blocks, own_consumed, walk
 from dlang.ir.types import BOOL, I64, dtype_of

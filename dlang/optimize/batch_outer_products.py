@@ -20,9 +20,8 @@ from dlang.ir import anf
 from dlang.ir.axes import part
 from dlang.ir.builder import Builder, axis
 from dlang.ir.comprehension_queries import extent, sizes_named, surely_total, without_results
-from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, mentioned, walk, with_body, with_lets, with_op
+from dlang.ir.traverse import map_blocks, mentioned, pruned, walk, with_body, with_lets, with_op
 from dlang.ir.types import I64, array_type, dtype_of
 from dlang.ops import figures
 from dlang.ops.primitives import GUARDS

@@ -29,15 +29,7 @@ from dlang.ir.builder import Builder
 from dlang.ir.comprehension_queries import surely_inside
 from dlang.ir.substitution import refresh_vars
 from dlang.ir.terms import WIDTHS
-from dlang.ir.traverse import (
-    count_uses,
-    map_bodies,
-    map_inner,
-    mentioned,
-    type_vars,
-    walk,
-    with_lets,
-)
+from dlang.ir.traverse import count_uses, map_bodies, map_inner, mentioned, type_vars, walk, with_lets
 from dlang.ir.types import I64, array_type, dtype_of, product
 from dlang.ops import figures
 from dlang.optimize.effects import consumed_by

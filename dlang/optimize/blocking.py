@@ -13,7 +13,7 @@ the blocks.
 
 How many rows a block has is computed when the program runs: as many as fit, twice over, into a part of a core's cache.
 So sizes alone decide what is added up in which order. Where all rows fit there is one block: the operations are those
-that would run otherwise. A product in which a NaN was found is computed again a block at a time (`unguarded.py`).
+that would run otherwise. A product in which a NaN was found is computed again a block at a time (`contractions.py`).
 
 A comprehension that adds up light terms of two arrays for each pair of their rows, as squares of differences for the
 distances of points from centres, is a product here: all that is made of it may be the nearest of each.

@@ -8,8 +8,8 @@
       } else { yield 0.0 }                } else { yield 0.0 }
 
 What is left of the arms may be computed in any case, so a loop around can choose between their results, and have lanes
-(`codegen/selections.py`). Branches stay as they are if an arm may fail, or reads what is in range only there, or costs
-more than lanes save.
+(`codegen/selections.py`). Branches stay as they are if an arm may fail, or reads what is in range only there, or
+costs more than lanes save.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import partial
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.costs import additions
+from dlang.ir.sharing import additions
 from dlang.ir.traverse import map_blocks, map_functions, walk, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
 from dlang.ops import figures

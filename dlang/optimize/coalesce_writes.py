@@ -22,8 +22,7 @@ from dataclasses import dataclass, replace
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.comprehension_queries import sizes_named, taken_apart
-from dlang.ir.pruning import pruned
-from dlang.ir.traverse import map_blocks, map_functions, mentioned, with_body, with_lets, with_op
+from dlang.ir.traverse import map_blocks, map_functions, mentioned, pruned, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of, product
 from dlang.ir.writes import apart, determines, elements, ranges, read_at, write_all
 from dlang.optimize.effects import effectful_functions, is_effectful

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from dlang.ir.anf import Atom, Block, Call, If, Let, Program, Scalar, Var, fresh
-from dlang.ir.call_graph import recursive_functions
-from dlang.ir.traverse import map_blocks, map_bodies, with_lets, with_op
+from dlang.ir.traverse import map_blocks, map_bodies, recursive_functions, with_lets, with_op
 from dlang.ir.types import I64
 
 

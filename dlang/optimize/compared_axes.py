@@ -30,9 +30,8 @@ from dlang.ir import anf
 from dlang.ir.affine import Knowledge, hull, nonempty
 from dlang.ir.builder import Builder
 from dlang.ir.comprehension_queries import as_comprehension, extent, taken_apart, without_results
-from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, map_functions, map_inner, with_body, with_lets
+from dlang.ir.traverse import free_vars, map_functions, map_inner, pruned, with_body, with_lets
 from dlang.ir.types import I64, array_type, dtype_of, is_float
 from dlang.ops import figures
 from dlang.optimize.producers import LightElements

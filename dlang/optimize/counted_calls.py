@@ -28,15 +28,14 @@ from dataclasses import dataclass, replace
 
 from dlang.ir import anf
 from dlang.ir.builder import Builder, i64
-from dlang.ir.call_graph import recursive_functions
 from dlang.ir.substitution import refresh, refresh_vars
-from dlang.ir.traverse import mentioned, type_vars, walk
+from dlang.ir.traverse import mentioned, recursive_functions, type_vars, walk
 from dlang.ir.types import I64
 from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
 from dlang.optimize.inline import inline
 from dlang.optimize.jump_threading import threaded
 from dlang.optimize.parts import whole_arrays
-from dlang.optimize.tails import branches_merged
+from dlang.optimize.tailcalls import branches_merged
 
 STACK_EXHAUSTED = "E0805"
 

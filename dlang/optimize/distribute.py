@@ -22,20 +22,9 @@ from dlang.ir.affine import Box, Knowledge, at_most_one, dependencies, extent, h
 from dlang.ir.axes import Location, Relocation, stacked
 from dlang.ir.builder import Builder, axis as fresh_axis
 from dlang.ir.comprehension_queries import point_of, sizes_named, taken_apart
-from dlang.ir.costs import additions
-from dlang.ir.pruning import pruned
-from dlang.ir.sharing import liftable, may_go_first, runs_anywhere, takes_long
+from dlang.ir.sharing import additions, liftable, may_go_first, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import (
-    free_vars,
-    map_blocks,
-    map_functions,
-    mentioned,
-    parts,
-    type_vars,
-    walk,
-    with_body,
-)
+from dlang.ir.traverse import free_vars, map_blocks, map_functions, mentioned, parts, pruned, type_vars, walk, with_body
 from dlang.ir.types import I64, dtype_of, is_float, type_of
 from dlang.ops import figures
 from dlang.ops.monoids import MONOIDS, STAYS, identity

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from dlang.ir import anf
-from dlang.ir.call_graph import reaching
-from dlang.ir.traverse import block_acts, named_function, op_blocks, own_consumed
+from dlang.ir.traverse import block_acts, named_function, op_blocks, own_consumed, reaching
 
 
 def effectful_functions(program: anf.Program) -> frozenset[str]:

@@ -20,9 +20,8 @@ from dataclasses import replace
 from dlang.ir import anf
 from dlang.ir.affine import grows_less
 from dlang.ir.comprehension_queries import extent, point_of
-from dlang.ir.costs import additions
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.sharing import repeated, takes_long
+from dlang.ir.sharing import additions, repeated, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, op_blocks, parts, walk, with_lets, with_op
 from dlang.ir.types import I64, array_type, product

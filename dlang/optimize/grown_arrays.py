@@ -28,7 +28,7 @@ from dlang.ir.axes import section
 from dlang.ir.builder import Builder, i64
 from dlang.ir.traverse import bound_vars, map_bodies, map_inner, mentioned, type_vars, with_lets
 from dlang.ir.types import I64, array_type
-from dlang.optimize.tails import zero
+from dlang.optimize.tailcalls import zero
 
 MOST_AT_ONCE = 4
 """Numbers by which an iteration may make an array longer that has room for all: it may hold few of them in the end."""

@@ -24,21 +24,12 @@ from dlang.ir import anf
 from dlang.ir.builder import shape_of
 from dlang.ir.comprehension_queries import extent
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.traverse import (
-    application,
-    element_sources,
-    map_functions,
-    parts,
-    type_vars,
-    walk,
-    with_body,
-)
+from dlang.ir.traverse import application, element_sources, map_functions, parts, type_vars, walk, with_body
 from dlang.ir.types import is_float
 from dlang.ir.writes import Segment, Segments, covers, missing, segment
 from dlang.ops.primitives import GUARDS
-from dlang.optimize.agenda import Agenda
 from dlang.optimize.jacobians import carries_scalars
-from dlang.optimize.value_ranges import ValueRanges
+from dlang.optimize.value_ranges import Agenda, ValueRanges
 
 
 def guards(program: anf.Program, entries: Sequence[str], last: bool = False) -> anf.Program:

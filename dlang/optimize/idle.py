@@ -319,10 +319,6 @@ def _without_iterations(let: anf.Let) -> dict[anf.Var, anf.Atom]:
             return {}
 
 
-def _adds(d: anf.Destination) -> bool:
-    return isinstance(d, anf.ScatterAdd) or d.monoid == "sum"
-
-
 def _outside(needed: Mapping[anf.Var, Needs], local: Set[anf.Var]) -> dict[anf.Var, Needs]:
     """Returns the needs of the variables that are not local, with the conditions that can be told outside."""
     known = {needs: frozenset([t for t in needs if local.isdisjoint(t.named())]) for needs in set(needed.values())}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import point_of
-from dlang.ir.costs import additions
+from dlang.ir.sharing import additions
 from dlang.ir.traverse import walk
 from dlang.ops import figures
 from dlang.optimize.producers import Producer

@@ -17,7 +17,7 @@ from dlang.ir.anf import Atom, Block, Construct, If, Let, Lit, Prim, Program, Ta
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_blocks, map_bodies, mentioned, walk, with_lets, with_op
 from dlang.ops import figures
-from dlang.optimize.constants import fold
+from dlang.optimize.algebra import fold
 
 
 def jump_threading(program: Program) -> Program:

@@ -27,7 +27,7 @@ from dlang.ops.primitives import OPPOSITE
 from dlang.optimize.counted_calls import counted_calls
 from dlang.optimize.grown_arrays import goes_over_arrays
 from dlang.optimize.inline import inline
-from dlang.optimize.tails import zero
+from dlang.optimize.tailcalls import zero
 
 T = TypeVar("T")
 MOST_CELLS = 4

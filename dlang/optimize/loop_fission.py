@@ -18,10 +18,9 @@ from dataclasses import dataclass, replace
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import with_state
-from dlang.ir.costs import additions
-from dlang.ir.pruning import needed
+from dlang.ir.sharing import additions
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, mentioned, walk, with_lets, with_op
+from dlang.ir.traverse import map_blocks, mentioned, needed, walk, with_lets, with_op
 from dlang.ops import figures
 from dlang.optimize.iterations import Iteration
 

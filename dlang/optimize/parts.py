@@ -18,9 +18,8 @@ from dlang.graphs import components, reached
 from dlang.ir import anf
 from dlang.ir.axes import section
 from dlang.ir.builder import Builder
-from dlang.ir.call_graph import called_by
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import application, map_blocks, walk, with_lets, with_op
+from dlang.ir.traverse import application, called_by, map_blocks, walk, with_lets, with_op
 from dlang.ir.types import I64, array_type
 from dlang.optimize.windows import Windows
 

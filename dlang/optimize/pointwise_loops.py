@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence, Set
 from dlang.ir import anf
 from dlang.ir.builder import axis
 from dlang.ir.comprehension_queries import sizes_named
-from dlang.ir.costs import additions
+from dlang.ir.sharing import additions
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_blocks, mentioned, walk, with_lets, with_op
 from dlang.ir.types import array_type, dtype_of, product

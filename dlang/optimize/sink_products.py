@@ -20,8 +20,17 @@ from dlang.ir import anf
 from dlang.ir.axes import Location, without
 from dlang.ir.builder import Builder
 from dlang.ir.comprehension_queries import extent, is_zero, without_results
-from dlang.ir.pruning import pruned
-from dlang.ir.traverse import count_uses, map_blocks, map_functions, parts, type_vars, with_body, with_lets, with_op
+from dlang.ir.traverse import (
+    count_uses,
+    map_blocks,
+    map_functions,
+    parts,
+    pruned,
+    type_vars,
+    with_body,
+    with_lets,
+    with_op,
+)
 from dlang.ir.types import array_type, dtype_of
 from dlang.optimize.contractions import is_product
 from dlang.optimize.iterations import Iteration, Rows

@@ -15,7 +15,7 @@ from dlang.ir.comprehension_queries import done_whole, extent, is_plain
 from dlang.ir.traverse import count_uses, mentioned, walk
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE
-from dlang.optimize.unguarded import adds_many
+from dlang.optimize.contractions import adds_many
 from dlang.optimize.write_out import values
 
 Split = int | None
@@ -71,7 +71,7 @@ def units(block: anf.Block) -> list[Unit]:
 
 
 def _checked(let: anf.Let, makers: Mapping[anf.Var, anf.Let], uses: Mapping[anf.Var, int]) -> Unit | None:
-    """A product that is done again where a NaN is found in it, as `unguarded.py` has it."""
+    """A product that is done again where a NaN is found in it, as `contractions.py` has it."""
     op = let.op
     if not isinstance(op, anf.If) or not op.cold or op.otherwise.lets or len(op.otherwise.results) != 1:
         return None

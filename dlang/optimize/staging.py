@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import extent, surely_total
-from dlang.ir.costs import is_slow
+from dlang.ir.sharing import is_slow
 from dlang.ir.sizes import defined_sizes, opened
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, type_vars, walk

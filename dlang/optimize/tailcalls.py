@@ -1,7 +1,7 @@
 """Tail calls become loops, so that they need no stack.
 
 A call is in tail position if its results are, in order and unchanged, those of the function, through the arms of
-branches. Functions that tail-call one another are merged first (`mutual.py`); then a function that tail-calls itself
+branches. Functions that tail-call one another are merged first; then a function that tail-calls itself
 becomes a `While` whose state is the parameters that change, and the results:
 
     fn f(p) { … if c { … yield f(q) } else { … yield r } }
@@ -18,19 +18,83 @@ keep the state of every iteration in arrays that grow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
+from dlang.ir.anf import Array, Atom, Block, Call, Function, If, Let, Lit, Prim, Program, Scalar, Token, Var, fresh
 from dlang.ir.axes import section
-from dlang.ir.call_graph import recursive_functions
-from dlang.ir.substitution import Renaming, Replacement, refresh_vars, substitute
-from dlang.ir.traverse import type_vars
+from dlang.ir.substitution import Renaming, Replacement, refresh, refresh_vars, substitute
+from dlang.ir.terms import WIDTHS
+from dlang.ir.traverse import recursive_functions, type_vars, with_body
 from dlang.ir.types import I64
 from dlang.ir.update_chains import UpdateChains
-from dlang.optimize.mutual import merge_mutual
-from dlang.optimize.tails import blank, branches_merged, tail_calls, tail_let
+from dlang.optimize.dce import dce
+from dlang.optimize.jump_threading import threaded
+from dlang.optimize.simplify import simplify
 from dlang.optimize.windows import Windows
+from dlang.polynomials import Poly
+
+
+# ---- calls in tail position ------------------------------------------------------------------------------------------
+def branches_merged(program: anf.Program, names: Set[str]) -> anf.Program:
+    """The program in which functions of these names show the calls that an early return hides."""
+    functions = program.functions
+    merged = {name: with_body(f, threaded(f.body)) if name in names else f for name, f in functions.items()}
+    return dce(simplify(replace(program, functions=merged)))
+
+
+def tail_let(block: anf.Block) -> anf.Let | None:
+    """The last let of a block if it is a call or a branch, and its results are those of the block."""
+    last = block.lets[-1] if block.lets else None
+    return last if last is not None and isinstance(last.op, anf.Call | anf.If) and last.vars == block.results else None
+
+
+def tail_calls(block: anf.Block) -> Iterator[anf.Call]:
+    """The calls in tail position."""
+    last = tail_let(block)
+    match last.op if last is not None else None:
+        case anf.Call() as call:
+            yield call
+        case anf.If(then=then, otherwise=otherwise):
+            yield from tail_calls(then)
+            yield from tail_calls(otherwise)
+
+
+def blank(var: anf.Var, lets: list[anf.Let]) -> anf.Atom:
+    """Some value of the type of a variable, which is no token: zero, no text, null, or an array.
+
+    An array of numbers is not even filled: that would take longer than all that a call may do.
+    """
+    match var.type:
+        case anf.Scalar(dtype):
+            return zero(dtype)
+        case anf.Array(dtype, shape) if dtype in WIDTHS and dtype != "str":
+            array = anf.fresh(var.name, var.type)
+            lets.append(anf.Let((array,), anf.Empty(dtype, shape)))
+            return array
+        case anf.Array(dtype, shape):
+            axes = tuple([anf.Axis(anf.fresh("i", anf.Scalar("i64")), (Poly({}),), (size,)) for size in shape])
+            index = tuple([anf.poly(axis.var) for axis in axes])
+            array = anf.fresh(var.name, var.type)
+            lets.append(
+                anf.Let((array,), anf.Comp(axes, anf.Block((), (zero(dtype),)), (anf.Reduce(shape, index, "set"),)))
+            )
+            return array
+        case _:
+            raise AssertionError("there is one token at a time")
+
+
+def zero(dtype: str) -> anf.Lit:
+    """Zero, or what is like it, of a dtype; null for handles."""
+    match dtype:
+        case "bool":
+            return anf.Lit(False, dtype)
+        case "str":
+            return anf.Lit("", dtype)
+        case _:
+            return anf.Lit(0.0 if dtype in anf.FLOATS else 0, dtype)
+
 
 TRUE, FALSE = anf.Lit(True, "bool"), anf.Lit(False, "bool")
 
@@ -258,3 +322,144 @@ def _ends(block: anf.Block, calls: _Calls) -> Iterator[anf.Block]:
             yield from _ends(otherwise, calls)
         case _:
             yield block
+
+
+# ---- functions that tail-call one another ----------------------------------------------------------------------------
+def merge_mutual(program: Program) -> Program:
+    """The program in which the functions of a cycle of tail calls are calls of one function, which is new."""
+    functions = dict(program.functions)
+    for names in _cycles(program):
+        members = [program.functions[name] for name in names]
+        if not _alike(members):
+            continue
+        merger = _Merger.of(members)
+        functions[merger.name] = merger.merged()
+        for k, member in enumerate(members):
+            functions[member.name] = merger.wrapper(k)
+    return replace(program, functions=functions)
+
+
+def _cycles(program: Program) -> list[list[str]]:
+    """The sets of two functions or more that can reach one another by tail calls."""
+    calls = {name: {c.function for c in tail_calls(f.body)} for name, f in program.functions.items()}
+    calls = {name: callees for name, callees in calls.items() if callees - {name}}
+    reach: dict[str, set[str]] = {}
+    for name in calls:
+        seen: set[str] = set()
+        work = [name]
+        while work:
+            new = calls.get(work.pop(), set()) - seen
+            seen |= new
+            work += new
+        reach[name] = seen
+    out: list[list[str]] = []
+    done: set[str] = set()
+    for name in calls:
+        if name not in done:
+            members = [other for other in calls if other in reach[name] and name in reach[other]]
+            done.update(members)
+            if len(members) > 1:
+                out.append(members)
+    return out
+
+
+def _alike(members: Sequence[Function]) -> bool:
+    """Tells whether all have results of the same types, in which no parameter is mentioned, and all or none a token."""
+    first = members[0]
+    for f in members:
+        env = Renaming(dict(zip(f.results, first.results, strict=False)))
+        if [env.type(r.type) for r in f.results] != [r.type for r in first.results]:
+            return False
+        if any(v not in f.results for r in f.results for v in type_vars(r.type)):
+            return False
+        if _tokens(f) != _tokens(first):
+            return False
+    return True
+
+
+def _tokens(f: Function) -> int:
+    return sum(isinstance(p.type, Token) for p in f.params)
+
+
+@dataclass(slots=True)
+class _Merger:
+    """slots: the parameters of the merged function but the first. maps: from the parameters of each member to them."""
+
+    members: list[Function]
+    name: str
+    slots: list[Var]
+    maps: list[dict[Var, Var]]
+
+    @staticmethod
+    def of(members: list[Function]) -> _Merger:
+        merger = _Merger(members, " ".join(f.name for f in members), [], [])
+        for f in members:
+            env = Renaming({})
+            mapping: dict[Var, Var] = {}
+            for param in f.params:
+                type = env.type(param.type)
+                free = [s for s in merger.slots if s.type == type and s not in mapping.values()]
+                slot = free[0] if free else fresh(param.name, type)
+                if not free:
+                    merger.slots.append(slot)
+                env.env[param] = mapping[param] = slot
+            merger.maps.append(mapping)
+        return merger
+
+    def merged(self) -> Function:
+        """The function that is all members: which one is its first parameter."""
+        which = fresh("which", Scalar("i64"))
+        bodies = [
+            self._redirected(refresh(f.body, mapping)) for f, mapping in zip(self.members, self.maps, strict=True)
+        ]
+        block = bodies[-1]
+        for k in range(len(bodies) - 2, -1, -1):
+            chosen = fresh("chosen", Scalar("bool"))
+            vars = refresh_vars(self.members[0].results, {})
+            test = Let((chosen,), Prim("eq", (which, Lit(k, "i64"))))
+            block = Block((test, Let(vars, If(chosen, bodies[k], block))), vars)
+        label = " and ".join(f.label or f.name for f in self.members)
+        results = refresh_vars(self.members[0].results, {})
+        return Function(self.name, (which, *self.slots), results, block, label, self.members[0].span)
+
+    def wrapper(self, k: int) -> Function:
+        """A member as a call of the merged function."""
+        f = self.members[k]
+        lets: list[Let] = []
+        args = self._arguments(k, f.params, {}, lets)
+        vars = refresh_vars(f.results, {})
+        lets.append(Let(vars, Call(self.name, args), f.span))
+        return replace(f, body=Block(tuple(lets), vars))
+
+    def _redirected(self, block: Block) -> Block:
+        """A block of the merged function in which tail calls of members are tail calls of itself."""
+        last = tail_let(block)
+        match last.op if last is not None else None:
+            case Call(function=callee, args=args):
+                position = next((k for k, f in enumerate(self.members) if f.name == callee), None)
+                if position is None or last is None:
+                    return block
+                lets = list(block.lets[:-1])
+                values: dict[Var, Atom] = {slot: slot for slot in self.slots}
+                call = Call(self.name, self._arguments(position, args, values, lets))
+                return Block((*lets, Let(last.vars, call, last.span)), block.results)
+            case If(condition, then, otherwise) if last is not None:
+                op = If(condition, self._redirected(then), self._redirected(otherwise))
+                return Block((*block.lets[:-1], Let(last.vars, op, last.span)), block.results)
+        return block
+
+    def _arguments(self, k: int, args: Sequence[Atom], values: dict[Var, Atom], lets: list[Let]) -> tuple[Atom, ...]:
+        """The arguments of the merged function for those of a member. values: values for slots that it does not use."""
+        given = {self.maps[k][p]: a for p, a in zip(self.members[k].params, args, strict=True)}
+        env = Renaming({})
+        out: list[Atom] = [Lit(k, "i64")]
+        for slot in self.slots:
+            value = given.get(slot)
+            if value is None:
+                type = env.type(slot.type)
+                value = values.get(slot)
+                if value is None or (isinstance(type, Array) and type != value.type):
+                    value = blank(Var(slot.name, type), lets)
+            env.env[slot] = value
+            out.append(value)
+        return tuple(out)

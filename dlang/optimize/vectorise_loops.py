@@ -30,7 +30,6 @@ from dlang.ir.affine import Knowledge
 from dlang.ir.axes import Location, Relocation, stacked
 from dlang.ir.builder import shape_of
 from dlang.ir.comprehension_queries import filled, sizes_named, slope
-from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
     bound_vars,
@@ -40,6 +39,7 @@ from dlang.ir.traverse import (
     map_functions,
     mentioned,
     parts,
+    pruned,
     walk,
     with_body,
     with_lets,

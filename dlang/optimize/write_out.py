@@ -19,7 +19,7 @@ from dlang.ir.traverse import mentioned, op_blocks, parts, with_lets, with_op
 from dlang.ir.types import BOOL, I64, array_type, dtype_of, type_of
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE, MONOIDS, STAYS
-from dlang.optimize.constants import evaluated
+from dlang.optimize.algebra import evaluated
 from dlang.optimize.lifting import zero
 
 Place = tuple[int, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dlang.host.classes import Written, python_names
@@ -68,8 +67,3 @@ def signature(decl: FnDecl, draws: bool) -> inspect.Signature:
         seed = inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY, default=0, annotation=Written("i64"))
         parameters.append(seed)
     return inspect.Signature(parameters, return_annotation=Written(result))
-
-
-def listed(names: Sequence[str], constants: Sequence[str]) -> list[str]:
-    """Returns the `dir` of a module: its names, and constants that nobody has asked for yet."""
-    return sorted({*names, *constants})

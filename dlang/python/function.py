@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from dlang import dump_ir
     from dlang.python import derivatives, jax_operators, operators, origins, torch_graphs, torch_operators
     from dlang.python.bound import Bound
-    from dlang.python.lazy import calls
+    from dlang.python.lazy import arrays
     from dlang.python.operators import Operator
     from dlang.runtime import direct
     from dlang.runtime.direct import Record
     from dlang.runtime.profile import Profile
 else:
-    calls = lazy_module("dlang.python.lazy.calls")
+    arrays = lazy_module("dlang.python.lazy.arrays")
     derivatives = lazy_module("dlang.python.derivatives")
     direct = lazy_module("dlang.runtime.direct")
     dump_ir = lazy_module("dlang.dump_ir")
@@ -114,8 +114,8 @@ class Function:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if RECORDING in sys.modules:
-            if calls.has_lazy((*args, *named.values())):
-                return calls.recorded(self, args, named)
+            if arrays.has_lazy((*args, *named.values())):
+                return arrays.recorded(self, args, named)
         if is_traced():
             return torch_graphs.plain_call_that_breaks_the_graph(self, args, named)
         theirs = borrowed(self.decl.params, args, named)

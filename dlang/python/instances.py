@@ -17,8 +17,7 @@ from dlang.diagnostics import DlangError, Note, Source, error
 from dlang.driver import Backend, Request, Runner, call, failure, ready, split
 from dlang.host.conversion import built, flattened
 from dlang.host.effects import Host
-from dlang.ir.crossing import holds_blanks, holds_code
-from dlang.ir.signatures import Signature, Terms
+from dlang.ir.crossing import Signature, Terms, holds_blanks, holds_code
 from dlang.ir.terms import Scalar, poly
 from dlang.lazy_modules import lazy_module
 from dlang.python.arguments import indices_asked, mono_text

@@ -1,4 +1,4 @@
-"""Modules of the language as modules of Python."""
+"""Modules of the language as modules of Python, and how many threads work on their loops."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from dlang.python.callables import Primitive, declared
 from dlang.python.function import Function
 from dlang.python.instances import COMPILATIONS, Program
 from dlang.python.origins import LIVE, Module, Origin, absolute, reducing
+from dlang.runtime.threads import checked, default_pool
 from dlang.specialize.structs import StructClasses
 from dlang.typecheck.headers import CoreModule
 from dlang.typecheck.types import DataDecl, Shape, Size, TypeData, children, resolve
@@ -169,3 +170,18 @@ def _constants(module: ModuleType, program: Program, core: CoreModule) -> Any:
         return value
 
     return attribute
+
+
+# ---- threads ---------------------------------------------------------------------------------------------------------
+# How many threads work on the large loops of compiled code.
+
+
+def set_threads(count: int) -> None:
+    """Lets so many threads work on a large loop, the one that calls included; 1 for no others.
+
+    Without it the environment variable DLANG_THREADS says how many, or else there is one for each processor that this
+    process may use. Results have the same bits with any number. A number that can't be is a `DlangError`.
+    """
+    if not isinstance(count, int):
+        raise TypeError(f"the number of threads is an int, not {type(count).__name__}")
+    default_pool().limit(checked(count, "`count`"))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dlang.cache.records import HERE, Elsewhere, Unkept, load
 from dlang.cache.store import digest
 from dlang.codegen.llvm import objects
-from dlang.codegen.llvm.processors import Processor
+from dlang.codegen.llvm.objects import Processor
 from dlang.diagnostics import DlangError, Span, error
 from dlang.host.classes import MEMBERS, Written
 from dlang.host.foreign import Missing, found_again
@@ -27,14 +27,12 @@ from dlang.host.platform import loader
 from dlang.host.platform.machine import lacking
 from dlang.host.platform.objects import callable_class, can_call, slots_of
 from dlang.inequalities import LARGEST
-from dlang.ir.crossing import PythonFunction, leaves_of
-from dlang.ir.signatures import Signature, Terms
+from dlang.ir.crossing import PythonFunction, Signature, Terms, leaves_of
 from dlang.ir.terms import Size, Var
 from dlang.lazy_modules import lazy_module, np
-from dlang.runtime.compiled import Compiled
+from dlang.runtime.compiled import Compared, Compiled, PassedSize, Solved, Step
 from dlang.runtime.failures import call, failure
 from dlang.runtime.seeds import DefaultSeeds
-from dlang.runtime.sizes import Compared, PassedSize, Solved, Step
 
 if TYPE_CHECKING:
     from dlang.host import conversion, effects as host

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dlang.codegen import loops
+from dlang.codegen.abi import EntryPoint, Header, Out
 from dlang.codegen.costs import work
-from dlang.codegen.cuda.repeats import is_repeatable
-from dlang.codegen.entry_points import EntryPoint, Header, Out
+from dlang.codegen.cuda.placement import is_repeatable
 from dlang.codegen.llvm import modules, objects
 from dlang.codegen.llvm.mathematics import operations
-from dlang.codegen.llvm.processors import Processor
+from dlang.codegen.llvm.objects import Processor
 from dlang.codegen.regions import makers_of, takes_references
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk as statements
 from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf
-from dlang.ir.call_graph import reachable, recursive_functions
+from dlang.ir.traverse import reachable, recursive_functions
 from dlang.lazy_modules import lazy_module
 from dlang.ops.figures import GRAIN
 from dlang.runtime.compiled import Compiled, Draft

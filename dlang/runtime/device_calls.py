@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from dlang.codegen.entry_points import EntryPoint
+from dlang.codegen.abi import EntryPoint
 from dlang.ir.terms import Array, Scalar, Token, Var, is_reference
 from dlang.runtime.device_runs import DeviceProgram, array_dtype, item_size, number_at
 from dlang.runtime.devices import Repeat, allocate

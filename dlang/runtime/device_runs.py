@@ -14,14 +14,13 @@ from math import prod
 from threading import RLock
 from typing import Any
 
-from dlang.codegen import kernel
-from dlang.codegen.kernel import BEYOND, NUMBERS, WORDS, Kernel
-from dlang.codegen.llvm.marks import COUNT, NEST, PAIR, PAIRS, RECORD, ROOM
-from dlang.codegen.llvm.profiling import EVENTS
-from dlang.gc_pause import gc_paused
+from dlang.codegen import abi
+from dlang.codegen.abi import BEYOND, NUMBERS, WORDS, Kernel
+from dlang.codegen.llvm.profiling import COUNT, EVENTS, NEST, PAIR, PAIRS, RECORD, ROOM
 from dlang.ir.errors import IRError
 from dlang.lazy_modules import np
 from dlang.ops.dtypes import ELSEWHERE
+from dlang.process import gc_paused
 from dlang.runtime.devices import Driver, Holding, Marks, Repeat, allocate, can_keep, drop, give_back, held, use
 from dlang.runtime.marshalling import memory_dtype, memory_word, register_word
 
@@ -266,26 +265,26 @@ class DeviceRun:
         self.state = self.program.state()
         if self.program.recording is not None:
             self.recorder = self.program.recording.recorder(self.program.driver)
-        self.table = (ctypes.c_uint64 * kernel.TABLE)()
+        self.table = (ctypes.c_uint64 * abi.TABLE)()
         self.prepare()
 
     def prepare(self) -> None:
         """Fills the table."""
         program, table = self.program, self.table
         driver = program.driver
-        table[kernel.LAUNCH] = driver.functions.launch
-        table[kernel.COPY] = driver.functions.copy
-        table[kernel.STREAM] = driver.stream
+        table[abi.LAUNCH] = driver.functions.launch
+        table[abi.COPY] = driver.functions.copy
+        table[abi.STREAM] = driver.stream
         if program.multiplies:
-            table[kernel.PRODUCT] = driver.product
-            table[kernel.BLAS] = driver.blas
-        table[kernel.RUN] = self.address
-        table[kernel.KERNELS] = ctypes.addressof(program.handles)
-        table[kernel.THREADS] = program.threads
-        table[kernel.LAUNCHES] = 0
-        table[kernel.REACH] = max(program.reach, 0)
+            table[abi.PRODUCT] = driver.product
+            table[abi.BLAS] = driver.blas
+        table[abi.RUN] = self.address
+        table[abi.KERNELS] = ctypes.addressof(program.handles)
+        table[abi.THREADS] = program.threads
+        table[abi.LAUNCHES] = 0
+        table[abi.REACH] = max(program.reach, 0)
         if self.recorder is not None:
-            table[kernel.MARKS] = ctypes.addressof(self.recorder.words)
+            table[abi.MARKS] = ctypes.addressof(self.recorder.words)
 
     @property
     def address(self) -> int:
@@ -595,7 +594,9 @@ class Recording:
 
 @dataclass(eq=False)
 class Recorder:
-    """The marks of one run. words: as in `codegen/llvm/marks.py`; base: when the last mark was, on the host's clock."""
+    """The marks of one run. words: as in `codegen/llvm/profiling.py`; base: when the last mark was, on the host's
+    clock.
+    """
 
     recording: Recording
     driver: Driver

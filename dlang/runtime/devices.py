@@ -17,7 +17,7 @@ from dlang.diagnostics import DlangError, error
 from dlang.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
-    from dlang.codegen.kernel import Kernel
+    from dlang.codegen.abi import Kernel
     from dlang.host import cuda
     from dlang.runtime import gpu
     from dlang.runtime.emulation.driver import EmulatedDriver

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlang.codegen.entry_points import EntryPoint
+from dlang.codegen.abi import Class, Constant, Dtype, EntryPoint, Need, Number
 from dlang.codegen.llvm import capi, dispatch, jit, objects, support
-from dlang.codegen.llvm.call_needs import Class, Constant, Dtype, Need, Number
 from dlang.host import interruptions
 from dlang.host.classes import fields_of, same_class
 from dlang.host.conversion import tag_of
@@ -32,8 +31,7 @@ from dlang.host.platform import objects as python
 from dlang.host.platform.objects import address_of
 from dlang.host.platform.stack import can_switch
 from dlang.host.values import NUMPY
-from dlang.ir.crossing import Choice, Fields, Items, Leaf, Part, Tree
-from dlang.ir.signatures import Signature, Terms
+from dlang.ir.crossing import Choice, Fields, Items, Leaf, Part, Signature, Terms, Tree
 from dlang.ir.terms import Array
 from dlang.lazy_modules import lazy_module
 from dlang.ops.dtypes import FLOATS, WHOLE

@@ -16,11 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dlang.codegen.entry_points import Header
+from dlang.codegen.abi import DEVICE, PROFILE, Header, Site, entry_symbol
 from dlang.codegen.llvm import support
-from dlang.codegen.llvm.sites import DEVICE, Site
-from dlang.codegen.llvm.symbols import PROFILE, entry_symbol
-from dlang.gc_pause import gc_paused
 from dlang.host import interruptions
 from dlang.host.errors import negative_size
 from dlang.host.foreign import call_python
@@ -31,7 +28,7 @@ from dlang.ir.crossing import PythonFunction
 from dlang.ir.errors import IRError
 from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_reference
 from dlang.lazy_modules import lazy_module
-from dlang.recursion import compiling
+from dlang.process import compiling, gc_paused
 from dlang.runtime.compiled import Compiled, Entry
 from dlang.runtime.failures import device_failure, host_failure, out_of_memory
 from dlang.runtime.marshalling import Marshal, NodeMemory, lasting_text, memory_dtype
@@ -63,7 +60,7 @@ else:
 # Environment variables that set how compiled code can be observed.
 #
 # `DLANG_SANITIZE=1`: it checks what it touches of memory. `DLANG_DEBUG_INFO=1`: it knows the lines of its sources, and
-# GDB is told where it is. `DLANG_PERF_MAP=1`: perf is. `platform/debugger.py` is how these are told.
+# GDB is told where it is. `DLANG_PERF_MAP=1`: perf is.
 
 LINES, MAP, CHECKS = "DLANG_DEBUG_INFO", "DLANG_PERF_MAP", "DLANG_SANITIZE"
 

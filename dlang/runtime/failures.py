@@ -6,9 +6,8 @@ import ctypes
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dlang.codegen.entry_points import Header
+from dlang.codegen.abi import FREE, Header, Site
 from dlang.codegen.llvm import registry, support
-from dlang.codegen.llvm.sites import FREE, Site
 from dlang.diagnostics import Diagnostic, DlangError, Note, Span
 from dlang.host.errors import RunError
 from dlang.host.text import format_parts

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dlang.cache.store import Store, digest, user_store
+from dlang.codegen.abi import FOREIGN, LARGEST_INDEX, Kernel
 from dlang.codegen.cuda.printing import device_text, source
-from dlang.codegen.kernel import FOREIGN, LARGEST_INDEX, Kernel
 from dlang.diagnostics import error
 from dlang.host import cuda
 from dlang.runtime.devices import PRODUCT, DeviceArray, Functions, Graphs, Misbehaviour, Stream, does_not_compile

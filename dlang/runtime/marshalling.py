@@ -9,16 +9,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from dlang.codegen.abi import Signature, holds_reference, words
 from dlang.codegen.llvm import collector, jit, support, texts
-from dlang.codegen.llvm.sites import Signature
-from dlang.codegen.node_layout import holds_reference, words
 from dlang.host.half import from_memory, to_memory
+from dlang.ir.crossing import Node
 from dlang.ir.errors import IRError
-from dlang.ir.node import Node
-from dlang.ir.rounding import rounded
 from dlang.ir.terms import FLOATS, Array, Datatype, Size, Var, Variant, is_handle, is_reference
 from dlang.lazy_modules import lazy_module, np
-from dlang.ops.dtypes import DTYPES, HALF, TRUNCATED, WHOLE
+from dlang.ops.dtypes import DTYPES, HALF, TRUNCATED, WHOLE, rounded
 
 if TYPE_CHECKING:
     from dlang.runtime import memory

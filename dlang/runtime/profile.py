@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from threading import Barrier, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dlang.cache.store import digest, user_store
+from dlang.codegen.abi import PROFILE, entry_symbol
 from dlang.codegen.llvm.profiling import BYTES, CALLS, EVENT, EVENTS, OPERATIONS, ROW, TICKS, words
-from dlang.codegen.llvm.symbols import PROFILE, entry_symbol
 from dlang.codegen.loops import Nest
 from dlang.diagnostics import DlangError, Span
 from dlang.lazy_modules import lazy_module, np
@@ -67,7 +67,7 @@ def measured_ceilings(threads: int) -> Ceilings:
     from dlang.codegen.llvm.objects import processor
 
     store, key = user_store(), digest(VERSION, processor(), str(threads))
-    known = _ceilings_kept(store.get(KIND, key)) or Ceilings(threads, 0.0, 0.0, 0.0, 0)
+    known = _as(Ceilings, store.get(KIND, key)) or Ceilings(threads, 0.0, 0.0, 0.0, 0)
     if known.times >= TIMES:
         return known
     ceilings = Ceilings(
@@ -81,9 +81,12 @@ def measured_ceilings(threads: int) -> Ceilings:
     return ceilings
 
 
-def _ceilings_kept(kept: bytes | None) -> Ceilings | None:
+T = TypeVar("T", "Ceilings", "DeviceCeilings")
+
+
+def _as(kind: type[T], kept: bytes | None) -> T | None:
     try:
-        return None if kept is None else Ceilings(**json.loads(kept))
+        return None if kept is None else kind(**json.loads(kept))
     except (ValueError, TypeError):
         return None
 
@@ -192,18 +195,11 @@ def device_ceilings(driver: Driver, bytes: int = DEVICE_BYTES, side: int = SIDE)
     if driver.name is None:
         return None
     store, key = user_store(), digest(DEVICE_VERSION, driver.name, str(bytes), str(side))
-    known = _read_of_device(store.get(DEVICE_KIND, key))
+    known = _as(DeviceCeilings, store.get(DEVICE_KIND, key))
     if known is None:
         known = DeviceCeilings(driver.name, _copying_on_device(driver, bytes), _multiplying(driver, side))
         store.put(DEVICE_KIND, key, json.dumps(asdict(known)).encode())
     return known
-
-
-def _read_of_device(kept: bytes | None) -> DeviceCeilings | None:
-    try:
-        return None if kept is None else DeviceCeilings(**json.loads(kept))
-    except (ValueError, TypeError):
-        return None
 
 
 def _copying_on_device(driver: Driver, size: int) -> float:

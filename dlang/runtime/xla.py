@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from dlang.codegen.entry_points import CODE
+from dlang.codegen.abi import CODE
 from dlang.codegen.llvm import jit, objects, xla
 from dlang.host.errors import RunError
 from dlang.ir.terms import Array, Scalar, Token, is_reference

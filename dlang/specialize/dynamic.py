@@ -40,6 +40,7 @@ from dlang.specialize.values import (
     parts,
     rebuild,
     shape_key,
+    size_labels,
     sizes_of,
     with_parts,
     with_sizes,
@@ -228,11 +229,7 @@ def node(f: Frame, v: FnV, wanted: MonoFn) -> DynamicV:
             help=(f"write the effect in the type: `-> … ! {min(more)}`",),
         )
     order: dict[Size, int] = {}
-
-    def size_label(s: Size) -> object:
-        c = s.constant
-        return int(c) if c is not None else ("size", order.setdefault(s, len(order)))
-
+    size_label = size_labels(order)
     arrow = f.instances.arrows.named[wanted.dtype]
     key = shape_key(v, size_label)
     if key not in arrow.members:

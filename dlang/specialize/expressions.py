@@ -15,8 +15,8 @@ from typing import NamedTuple, assert_never
 from dlang.diagnostics import Span, error
 from dlang.ir import anf
 from dlang.ir.anf import INTEGERS, Array, Atom, Lit, Size, Var, poly
-from dlang.ir.rounding import rounded
 from dlang.ir.types import dtype_of
+from dlang.ops.dtypes import rounded
 from dlang.polynomials import Poly
 from dlang.specialize.analysis import acts_in, escapes, tails
 from dlang.specialize.arith import nothing

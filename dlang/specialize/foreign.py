@@ -23,10 +23,10 @@ from dlang.ir.crossing import (
     PythonFunction,
     Rows,
     Tree,
+    ValueLayout,
     holds_blanks,
     holds_code,
 )
-from dlang.ir.signatures import ValueLayout
 from dlang.ir.types import I64
 from dlang.ops.dtypes import TRUNCATED
 from dlang.polynomials import Poly

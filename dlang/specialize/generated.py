@@ -13,7 +13,7 @@ from dlang.specialize.frame import Frame, World
 from dlang.specialize.instances import Instance, Use
 from dlang.specialize.layouts import packed, unpacked
 from dlang.specialize.types import MonoNode
-from dlang.specialize.values import NodeV, ScalarV, Value, formal, leaf_vars, leaves, shape_key
+from dlang.specialize.values import NodeV, ScalarV, Value, formal, leaf_vars, leaves, shape_key, size_labels
 
 # ---- nodes -----------------------------------------------------------------------------------------------------------
 # Values of types that contain themselves: making nodes and looking into them.
@@ -71,11 +71,7 @@ def generated(
     acts: whether it touches the world.
     """
     order: dict[Size, int] = {}
-
-    def size_label(s: Size) -> object:
-        c = s.constant
-        return int(c) if c is not None else ("size", order.setdefault(s, len(order)))
-
+    size_label = size_labels(order)
     key = ("generated", name, what, acts, tuple([shape_key(a, size_label) for a in args]))
     sizes = list(order)
     if key not in f.instances.table:

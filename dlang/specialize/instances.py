@@ -29,15 +29,7 @@ from dlang.specialize.randomness import draws_by, passed_key
 from dlang.specialize.rules import add_rules
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import Bound, Mono, MonoFn, MonoNode, sizes_of_mono
-from dlang.specialize.values import (
-    ClosureV,
-    Value,
-    contains_function,
-    formal,
-    leaves,
-    mono_of,
-    rebuild,
-)
+from dlang.specialize.values import ClosureV, Value, contains_function, formal, leaves, mono_of, rebuild
 from dlang.typecheck import core, types as ty
 from dlang.typecheck.types import DataDecl
 
@@ -45,7 +37,6 @@ LIMIT = 400  # instances of one function, and
 NESTING = 24  # those of one function being made at a time: an endless family is an error
 LITERAL_LIMIT, LITERAL_NESTING = 100, 3  # from here on, they are not specialised to literal sizes
 NOTHING: frozenset[ty.Var] = frozenset()
-U64 = anf.Scalar("u64")
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from dlang.diagnostics import error
 from dlang.graphs import reached
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
-from dlang.ir.signatures import Signature, ValueLayout
+from dlang.ir.crossing import Signature, ValueLayout
 from dlang.ir.traverse import walk
 from dlang.ir.types import I64
 from dlang.specialize.analysis import RANDOM, WORLD, effects_of

@@ -338,6 +338,11 @@ def with_sizes(v: Value, given: Iterator[Size], front: tuple[Size, ...] = ()) ->
 
 
 # ---- keys ------------------------------------------------------------------------------------------------------------
+def size_labels(order: dict[Size, int]) -> Callable[[Size], object]:
+    """Labels of sizes for keys: a number that is known, or when the size came first. order: gets all others."""
+    return lambda s: int(s.constant) if s.constant is not None else ("size", order.setdefault(s, len(order)))
+
+
 def shape_key(v: Value, size: Callable[[Size], object]) -> object:
     """Returns the key of a value: structure, dtypes, ranks, functions, and what `size` says of each size."""
     match v:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import math
 import os
@@ -11,7 +10,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
@@ -23,10 +21,19 @@ from dlang.driver import Backend, check, errors_of, read_source
 from dlang.host.effects import Host
 from dlang.host.platform.machine import processor_name
 from dlang.lazy_modules import lazy_module
+from dlang.process import gc_paused
 from dlang.python.function import Function
 from dlang.python.instances import Program
-from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, positive
-from dlang.tools.files import programs, refuse_unwritable, replace_file
+from dlang.tools.arguments import (
+    Parser,
+    add_backend,
+    add_json,
+    add_paths,
+    positive,
+    programs,
+    refuse_unwritable,
+    replace_file,
+)
 from dlang.tools.report import coloured, failed_in, painted, report
 from dlang.typecheck import core, types as ty
 from dlang.typecheck.headers import FnDecl
@@ -525,7 +532,7 @@ def _standard_error(samples: Sequence[float]) -> float:
 def timed(call: Callable[[], object], seconds: float) -> Times:
     """One round of about so many seconds; Python collects no garbage meanwhile."""
     loop = _loop(call)
-    with _no_garbage():
+    with gc_paused():
         once = _warmed_up(loop, WARM_UP * seconds)
         count = max(1, round(SAMPLE / max(once, 1e-9)))
         samples: list[float] = []
@@ -556,14 +563,3 @@ def _warmed_up(loop: Callable[[int], float], seconds: float) -> float:
         if calls >= FIRST:
             count = min(2 * count, max(1, round(SAMPLE / max(once, 1e-9))))
     return once
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dlang.aot.exports import NOT_EXPORTED, Chosen
 from dlang.aot.shared import SEED, THREADS, CommandLine, Option
-from dlang.codegen.llvm.processors import LEVELS, NATIVE
+from dlang.codegen.llvm.objects import LEVELS, NATIVE
 from dlang.diagnostics import DlangError, error, shown
 from dlang.ir.terms import Scalar, poly
 from dlang.lazy_modules import lazy_module

@@ -21,8 +21,7 @@ from dlang.diagnostics import Diagnostic, DlangError, Fix, Source, shown
 from dlang.driver import check, read_source
 from dlang.lazy_modules import json
 from dlang.spelling import plural
-from dlang.tools.arguments import Parser, add_json, add_paths
-from dlang.tools.files import programs, programs_in, replace_file
+from dlang.tools.arguments import Parser, add_json, add_paths, programs, programs_in, replace_file
 from dlang.tools.report import CLEARED, coloured, painted, report
 from dlang.typecheck.modules import read_exactly
 from dlang.typecheck.program import Workspace

@@ -13,10 +13,9 @@ from dlang.diagnostics import DlangError
 from dlang.driver import read_source
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
-from dlang.tools.arguments import HERE, OPTIONS, Parser
+from dlang.tools.arguments import HERE, OPTIONS, Parser, programs_of
 from dlang.tools.command_line import COMMANDS, parser_of, parser_of_all
 from dlang.tools.explain import codes
-from dlang.tools.files import programs_of
 
 SHELLS = ("bash", "zsh", "fish")
 NAMES = "names"

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from dlang.diagnostics import Span, shown
 from dlang.driver import Request, call, lower
 from dlang.host.effects import Host
-from dlang.tools.files import replace_file
+from dlang.tools.arguments import replace_file
 from dlang.typecheck import core
 from dlang.typecheck.headers import CoreModule
 from dlang.typecheck.program import Checked

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dlang.diagnostics import DlangError, Source, shown
 from dlang.format.formatting import format_source
 from dlang.lazy_modules import json
-from dlang.tools.arguments import HERE, Parser, add_json, add_paths
-from dlang.tools.files import programs, replace_file
+from dlang.tools.arguments import HERE, Parser, add_json, add_paths, programs, replace_file
 from dlang.tools.report import report
 from dlang.typecheck.modules import decoded, read_exactly
 

@@ -24,10 +24,9 @@ from dlang.interpret.derivatives import Differentiable
 from dlang.interpret.interpreter import Interpreter
 from dlang.interpret.traced import NoDerivative
 from dlang.ir.anf import Array, Atom, Function, Let, Lit, Program, Scalar, StopGradient, Token, Var
-from dlang.ir.builder import Builder
-from dlang.ir.substitution import refresh_vars
+from dlang.ir.builder import Builder, opened
 from dlang.ir.traverse import named_function, walk
-from dlang.ir.types import product
+from dlang.ir.types import is_float, product
 from dlang.ops.dtypes import DTYPES, FLOATS
 from dlang.runtime.devices import Driver
 from dlang.runtime.engine import Engine
@@ -216,8 +215,10 @@ def gradients(
     program, (entry,) = lower([request], verify=verify, extend=extend)
     mono, function = kept[0]
     tokens = sum(isinstance(p.type, Token) for p in function.params)
-    gives = any(map(_float, mono.functions[entry.name].results))  # what lists and trees hold is not compared
-    wrt = tuple([k for k, p in enumerate(given(function)) if gives and _float(p) and k + tokens not in fixed])
+    gives = any(
+        is_float(r.type) for r in mono.functions[entry.name].results
+    )  # what lists and trees hold is not compared
+    wrt = tuple([k for k, p in enumerate(given(function)) if gives and is_float(p.type) and k + tokens not in fixed])
 
     @cache
     def compiled() -> Runner:
@@ -234,16 +235,16 @@ def with_derivatives(program: Program, function: Function, fixed: Container[int]
     fixed: the parameters in which it is not differentiated.
     """
     functions = dict(program.functions)
-    floats = [r for r in function.results if _float(r)]
+    floats = [r for r in function.results if is_float(r.type)]
     if len(floats) != 1 or not isinstance(floats[0].type, Scalar) or function.results[-1] is not floats[0]:
         function = functions[WEIGHTED] = _weighted(program, function)
     *_, result = function.results
     assert isinstance(result.type, Scalar)
-    wrt = [k for k, p in enumerate(function.params) if _float(p) and k not in fixed]
-    b, params = _opened(functions, function)
+    wrt = [k for k, p in enumerate(function.params) if is_float(p.type) and k not in fixed]
+    b, params = opened(functions, function)
     seeds = [*[None] * (len(function.results) - 1), Lit(1.0, result.type.dtype)]
     functions[REVERSE] = b.function(REVERSE, b.vjp(function.name, params, wrt, seeds))
-    b, params = _opened(functions, function)
+    b, params = opened(functions, function)
     tangents = {k: b.param(f"d{params[k].name}", params[k].type) for k in wrt}
     dots = [tangents.get(k) for k in range(len(params))]
     functions[FORWARD] = b.function(FORWARD, b.jvp(function.name, params, dots))
@@ -252,7 +253,7 @@ def with_derivatives(program: Program, function: Function, fixed: Container[int]
 
 def _weighted(program: Program, function: Function) -> Function:
     """The sum of weight · float over all floats of the results, after the tokens. A weight is cos(1, 2, …)."""
-    b, params = _opened(program.functions, function)
+    b, params = opened(program.functions, function)
     results = b.call(function.name, *params)
     total: Atom = Lit(0.0, "f64")
 
@@ -261,7 +262,7 @@ def _weighted(program: Program, function: Function) -> Function:
         return b.mul(weight, b.cast("f64", x))
 
     for r in results:
-        if not _float(r):
+        if not is_float(r.type):
             continue
         if isinstance(r.type, Array):
             flat = b.reshape(r, [product(r.type.shape)])
@@ -273,16 +274,6 @@ def _weighted(program: Program, function: Function) -> Function:
 
 def _weighted_element(b: Builder, weighted: Callable[[Atom, Atom], Atom], flat: Var, i: Var) -> Atom:
     return weighted(b.read(flat, [i]), i)
-
-
-def _opened(functions: dict[str, Function], function: Function) -> tuple[Builder, list[Var]]:
-    b = Builder(functions, function.span)
-    b.params = list(refresh_vars(function.params, {}))
-    return b, list(b.params)
-
-
-def _float(v: Var) -> bool:
-    return isinstance(v.type, Scalar | Array) and v.type.dtype in FLOATS
 
 
 def _copies(args: Sequence[Any]) -> list[Any]:

@@ -22,11 +22,11 @@ from dlang.driver import Request, failure, lower
 from dlang.host.effects import Host
 from dlang.host.errors import RunError
 from dlang.interpret.metering import Metered, TooMuch
-from dlang.ir.anf import FLOATS, Array, Atom, Derivative, Function, Program, Scalar, Token, Var
-from dlang.ir.builder import Builder
-from dlang.ir.call_graph import reachable
+from dlang.ir.anf import Atom, Derivative, Function, Program, Scalar, Token, Var
+from dlang.ir.builder import opened
 from dlang.ir.substitution import refresh_vars
-from dlang.ir.traverse import type_vars, walk
+from dlang.ir.traverse import reachable, type_vars, walk
+from dlang.ir.types import is_float
 from dlang.lazy_modules import lazy_module
 from dlang.specialize.specialize import Entry
 from dlang.tools.drawing import Kind, Leaf, drawn, leaves_of, requested, with_stand_ins
@@ -190,8 +190,8 @@ def counted(
         f = program.functions[entries[0].name]
         pairs = zip(decl.params, entries[0].params, strict=True)
         fixed = {a for p, v in pairs if p.nodiff for a in _leaves(v)}
-        wrt = [k for k, p in enumerate(f.params) if _is_float(p) and p not in fixed]
-        seeded = [k for k, r in enumerate(f.results) if _is_float(r) and set(type_vars(r.type)).issubset(f.params)]
+        wrt = [k for k, p in enumerate(f.params) if is_float(p.type) and p not in fixed]
+        seeded = [k for k, r in enumerate(f.results) if is_float(r.type) and set(type_vars(r.type)).issubset(f.params)]
         kept.append((wrt, seeded))
         functions = dict(program.functions)
         possible = wrt and seeded
@@ -230,7 +230,7 @@ def counted(
 
 
 def _reverse(functions: dict[str, Function], f: Function, wrt: Sequence[int], seeded: Sequence[int], name: str) -> None:
-    b, params = _opened(functions, f)
+    b, params = opened(functions, f)
     env = dict(zip(f.params, params, strict=True))
     cotangents: list[Atom | None] = [
         b.param("seed", refresh_vars((r,), env)[0].type) if k in seeded else None for k, r in enumerate(f.results)
@@ -239,15 +239,9 @@ def _reverse(functions: dict[str, Function], f: Function, wrt: Sequence[int], se
 
 
 def _forward(functions: dict[str, Function], f: Function, wrt: Sequence[int], name: str) -> None:
-    b, params = _opened(functions, f)
+    b, params = opened(functions, f)
     tangents = [b.param("dot", p.type) if k in wrt else None for k, p in enumerate(params)]
     functions[name] = b.function(name, b.jvp(f.name, params, tangents))
-
-
-def _opened(functions: dict[str, Function], f: Function) -> tuple[Builder, list[Var]]:
-    b = Builder(functions, f.span)
-    b.params = list(refresh_vars(f.params, {}))
-    return b, list(b.params)
 
 
 def _leaves(v: Any) -> list[Atom]:
@@ -257,10 +251,6 @@ def _leaves(v: Any) -> list[Atom]:
 def _without_tokens(positions: Sequence[int], vars: Sequence[Var]) -> list[int]:
     """Positions among those variables that have values."""
     return [k - sum(isinstance(v.type, Token) for v in vars[:k]) for k in positions]
-
-
-def _is_float(v: Var) -> bool:
-    return isinstance(v.type, Scalar | Array) and v.type.dtype in FLOATS
 
 
 BASES: Mapping[Way, Way] = {

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import DlangError, error, shown
 from dlang.drafts import write
 from dlang.lazy_modules import lazy_module
-from dlang.tools.arguments import Parser
-from dlang.tools.files import writing
+from dlang.tools.arguments import Parser, writing
 from dlang.tools.report import report
 from dlang.typecheck.modules import Finder
 

@@ -19,16 +19,16 @@ from dlang.tools.report import report
 
 if TYPE_CHECKING:
     from dlang import pipeline
-    from dlang.codegen import loops, reading, schedule, traverse, verify as loop_verify
+    from dlang.codegen import loops, reading, schedule, traverse as loop_traverse, verify as loop_verify
     from dlang.codegen.llvm import modules
-    from dlang.ir import anf, call_graph, printer, reader, verify
+    from dlang.ir import anf, printer, reader, traverse, verify
 else:
     modules = lazy_module("dlang.codegen.llvm.modules")
     reading = lazy_module("dlang.codegen.reading")
     schedule = lazy_module("dlang.codegen.schedule")
-    traverse = lazy_module("dlang.codegen.traverse")
+    loop_traverse = lazy_module("dlang.codegen.traverse")
     loop_verify = lazy_module("dlang.codegen.verify")
-    call_graph = lazy_module("dlang.ir.call_graph")
+    traverse = lazy_module("dlang.ir.traverse")
     printer = lazy_module("dlang.ir.printer")
     reader = lazy_module("dlang.ir.reader")
     verify = lazy_module("dlang.ir.verify")
@@ -85,7 +85,7 @@ def run(source: Source, names: Sequence[str], entries: list[str] | None, llvm: b
     kind = kind_of(names) if names else NATIVE
     if kind == CORE:
         program = _read(source)
-        entries = _entries(source, program, entries, lambda name: call_graph.called_by(program.functions[name]))
+        entries = _entries(source, program, entries, lambda name: traverse.called_by(program.functions[name]))
         return printer.print_program(pipeline.run_passes(program, entries, [pipeline.NAMED[name] for name in names]))
     nests = _read_loops(source)
     entries = _entries(source, nests, entries, lambda name: _invoked(nests.functions[name]))
@@ -146,7 +146,9 @@ def _refused(source: Source, stage: str) -> Iterator[None]:
 
 def _invoked(function: loops.Function) -> list[str]:
     """The functions that one of loops calls."""
-    return [name for stmt in traverse.walk(function.body.stmts) if (name := traverse.callee(stmt)) is not None]
+    return [
+        name for stmt in loop_traverse.walk(function.body.stmts) if (name := loop_traverse.callee(stmt)) is not None
+    ]
 
 
 def _entries(

@@ -14,7 +14,7 @@ from typing import Any
 from dlang.diagnostics import error
 from dlang.drafts import draft
 from dlang.lazy_modules import np
-from dlang.tools.files import writing
+from dlang.tools.arguments import writing
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # by row and column in a cell
 _BLANK = 0x2800

@@ -14,8 +14,7 @@ from dlang.dump_ir import open_variable, request
 from dlang.lazy_modules import lazy_module
 from dlang.runtime.devices import driver_of
 from dlang.timings import Timing, timings_of
-from dlang.tools.arguments import Parser, add_backend, add_json, add_program
-from dlang.tools.files import replace_file
+from dlang.tools.arguments import Parser, add_backend, add_json, add_program, replace_file
 from dlang.tools.ir import chosen
 from dlang.tools.report import report
 from dlang.tools.run import Measures, not_measured

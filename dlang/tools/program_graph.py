@@ -17,10 +17,9 @@ from dlang.diagnostics import Span, error
 from dlang.graphs import reached
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Lit, Token, Var
-from dlang.ir.call_graph import called_by
 from dlang.ir.printer import Printer
-from dlang.ir.traverse import named_function, offsets, parts
-from dlang.tools.files import replace_file
+from dlang.ir.traverse import called_by, named_function, offsets, parts
+from dlang.tools.arguments import replace_file
 
 PICTURES = ("svg", "png", "pdf")
 _HEAD = """\

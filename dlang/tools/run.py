@@ -36,9 +36,10 @@ from dlang.tools.arguments import (
     add_program,
     add_sanitize,
     add_threads,
+    refuse_unwritable,
+    replace_file,
     use_threads,
 )
-from dlang.tools.files import refuse_unwritable, replace_file
 from dlang.tools.report import failed, report
 from dlang.typecheck.headers import FnDecl, Param, Unread
 from dlang.typecheck.refinements import substituted

@@ -10,8 +10,7 @@ from dlang.diagnostics import DlangError, error, shown
 from dlang.drafts import write
 from dlang.driver import check, errors_of, read_source
 from dlang.lazy_modules import lazy_module
-from dlang.tools.arguments import Parser, add_json, add_paths
-from dlang.tools.files import programs, programs_of, writing
+from dlang.tools.arguments import Parser, add_json, add_paths, programs, programs_of, writing
 from dlang.tools.report import report
 
 if TYPE_CHECKING:

@@ -29,9 +29,17 @@ from dlang.lazy_modules import json, lazy_module
 from dlang.passes import verified_by_default
 from dlang.specialize.specialize import Entry
 from dlang.spelling import plural
-from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, add_sanitize, whole
+from dlang.tools.arguments import (
+    Parser,
+    add_backend,
+    add_json,
+    add_paths,
+    add_sanitize,
+    programs,
+    refuse_unwritable,
+    whole,
+)
 from dlang.tools.command_line import FINE, INTERNAL, USER_ERROR
-from dlang.tools.files import programs, refuse_unwritable
 from dlang.tools.report import coloured, failed_in, painted, report, report_defect
 from dlang.typecheck import core
 

@@ -493,16 +493,6 @@ def gather(st: Inference, c: Constraint) -> bool:
     return True
 
 
-def again(st: Inference, retry: Callable[[], None]) -> bool:
-    """Runs a unification that may defer itself; True if it didn't."""
-    before = len(st.pending)
-    retry()
-    if len(st.pending) == before + 1 and not st.progress:
-        st.pending.pop()
-        return False
-    return True
-
-
 def size(st: Inference, c: Constraint) -> bool:
     before = len(st.pending)
     unify_size(st, *c.sizes)

@@ -243,10 +243,6 @@ def with_lets(lets: list[core.Statement], body: core.Expr, returns: bool) -> cor
     return core.BlockExpr(body.type, body.span, tuple(lets), body) if lets or returns else body
 
 
-def described(t: ty.Type) -> str:
-    return show(t)
-
-
 # ---- missing and dead arms -------------------------------------------------------------------------------------------
 # Missing and dead arms of a `match`: the usual matrix of patterns, specialised one constructor at a time.
 

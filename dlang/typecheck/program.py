@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Diagnostic, Source, Span, error
-from dlang.gc_pause import gc_paused
 from dlang.lazy_modules import lazy_module
-from dlang.recursion import recursion
+from dlang.process import gc_paused, recursion
 from dlang.timings import timed
 from dlang.typecheck.cache import Cache, CachedModule, Observed
 from dlang.typecheck.headers import CoreModule, FnDecl

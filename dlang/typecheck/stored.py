@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, cast
 from dlang.cache.records import Elsewhere, Unkept, dump, load
 from dlang.cache.store import Store, digest, identity, is_unchanged, user_store
 from dlang.diagnostics import DlangError, Source, Span
-from dlang.gc_pause import gc_paused
 from dlang.identity import ByIdentity
 from dlang.lazy_modules import lazy_module
+from dlang.process import gc_paused
 from dlang.typecheck.headers import CoreModule, Unread
 from dlang.typecheck.scope import ModuleTable
 from dlang.typecheck.types import Floor, RowVar, SizeVar, TypeVar, intern_floor, serials

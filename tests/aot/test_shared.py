@@ -15,7 +15,7 @@ import pytest
 import dlang
 from dlang.aot import program
 from dlang.aot.exports import ExportRequest, build, checked_file, chosen
-from dlang.codegen.llvm.processors import LEVELS
+from dlang.codegen.llvm.objects import LEVELS
 from dlang.tools.dlc import main
 from tests.patience import PATIENCE
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import mpmath
 import numpy as np
 
-from dlang.codegen.llvm.erf_pieces import ERF_CENTRES, ERF_STEP
+from dlang.codegen.llvm.coefficients import ERF_CENTRES, ERF_STEP
 
 BITS = 250
 

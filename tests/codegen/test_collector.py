@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from dlang.codegen.abi import NURSERY
 from dlang.codegen.llvm import jit, support
 from dlang.codegen.llvm.collector import COPIES, node_header
-from dlang.codegen.node_layout import NURSERY
 from dlang.runtime.memory import Context
 from dlang.runtime.threads import default_pool
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.codegen.node_layout import words
+from dlang.codegen.abi import words
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes

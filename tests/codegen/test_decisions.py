@@ -15,7 +15,7 @@ from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes
 from dlang.driver import check, lower, read_source
 from dlang.dump_ir import request
-from dlang.ir.call_graph import reachable
+from dlang.ir.traverse import reachable
 from dlang.ops.figures import GRAIN
 
 PROGRAM = """

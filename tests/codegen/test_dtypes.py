@@ -15,8 +15,8 @@ from hypothesis import given, settings, strategies as st
 import dlang
 from dlang.driver import Backend
 from dlang.host.half import bf16_of_bits, bits_of_bf16
-from dlang.ir.rounding import rounded
 from dlang.ir.values import convert, to_bf16
+from dlang.ops.dtypes import rounded
 
 BACKENDS: tuple[Backend, ...] = ("cpu", "interp")
 FLOATS = ("f64", "f32", "f16", "bf16")

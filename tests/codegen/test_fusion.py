@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.codegen.llvm.assembly import Arithmetic, Label, Line
-from dlang.codegen.llvm.fusion import fused
+from dlang.codegen.llvm.assembly import Arithmetic, Label, Line, fused
 from dlang.codegen.llvm.modules import emit
-from dlang.codegen.llvm.processors import LEVELS, USUAL
+from dlang.codegen.llvm.objects import LEVELS, USUAL
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.host.effects import Host

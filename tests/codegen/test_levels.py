@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dlang.codegen.llvm import objects
-from dlang.codegen.llvm.processors import LEVELS
+from dlang.codegen.llvm.objects import LEVELS
 from dlang.host.platform.machine import lacking
 
 PROGRAM = Path(__file__).parents[1] / "programs/arrays.dl"

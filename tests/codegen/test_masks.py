@@ -13,7 +13,7 @@ import pytest
 import dlang
 from dlang.codegen import loops
 from dlang.codegen.llvm.modules import emit
-from dlang.codegen.llvm.processors import LEVELS, Processor
+from dlang.codegen.llvm.objects import LEVELS, Processor
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes

@@ -12,8 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dlang.codegen.llvm.coefficients import LN2, PI, POLYNOMIALS
-from dlang.codegen.llvm.erf_pieces import ERF_CENTRES, ERF_PIECES, ERF_STEP
+from dlang.codegen.llvm.coefficients import ERF_CENTRES, ERF_PIECES, ERF_STEP, LN2, PI, POLYNOMIALS
 from dlang.codegen.llvm.mathematics import FUNCTIONS, routine
 from dlang.codegen.llvm.modules import print_llvm
 from dlang.codegen.llvm.objects import this_processor

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.codegen.abi import COLUMNS, panel, terms_of
 from dlang.codegen.llvm import jit, objects
 from dlang.codegen.llvm.microkernel import panels_symbol, product_symbol
 from dlang.codegen.llvm.panels import heights_of, pack_symbol
-from dlang.codegen.panel_layout import COLUMNS, panel, terms_of
 from tests.codegen.guarded import guarded
 
 DTYPES = {"f64": np.float64, "f32": np.float32}

@@ -8,10 +8,10 @@ import itertools
 import numpy as np
 import pytest
 
+from dlang.codegen.abi import panel, terms_of
 from dlang.codegen.llvm import jit
 from dlang.codegen.llvm.panels import heights_of, pack_symbol
 from dlang.codegen.llvm.windows import gather_symbol, windows_symbol
-from dlang.codegen.panel_layout import panel, terms_of
 from tests.codegen.guarded import guarded
 from tests.codegen.test_packed_products import DTYPES, INTS, WIDTHS, product
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from dlang.codegen.abi import Kernel
 from dlang.codegen.cuda.placement import on_device
-from dlang.codegen.kernel import Kernel
 from dlang.codegen.schedule import schedule
 from dlang.diagnostics import Source
 from dlang.driver import call, check, errors_of, lower

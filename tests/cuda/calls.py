@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dlang.codegen.kernel import WORDS
+from dlang.codegen.abi import WORDS
 from dlang.runtime.device_runs import NEVER, State
 from dlang.runtime.devices import Driver
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.codegen.kernel import Kernel
+from dlang.codegen.abi import Kernel
 from dlang.runtime.devices import DeviceArray, Misbehaviour
 from dlang.runtime.emulation.driver import EmulatedArray, EmulatedDriver
 from tests.cuda import calls

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dlang.codegen.kernel import Kernel
+from dlang.codegen.abi import Kernel
 from dlang.runtime.devices import Misbehaviour
 from dlang.runtime.emulation.driver import EmulatedDriver
 from tests.cuda import calls

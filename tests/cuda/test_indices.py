@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang.codegen.abi import BEYOND, LARGEST_INDEX, Kernel
 from dlang.codegen.cuda.indices import Indices, indices_of, with_bound
-from dlang.codegen.kernel import BEYOND, LARGEST_INDEX, Kernel
 from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Load, Loop, Stmt
 from dlang.ir.anf import Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from dlang.codegen.abi import Kernel
 from dlang.codegen.cuda.printing import source
-from dlang.codegen.kernel import Kernel
 from dlang.runtime.gpu import WIDE, compiled
 from tests.cuda.test_printing import KERNELS, PROGRAMS
 

@@ -17,7 +17,7 @@ from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import DTYPES, FLOATS, INTEGERS, Array, Atom, Lit, Program, Scalar, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ops.primitives import ANY, BITS, BOOL, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD
-from dlang.ops.threefry import PARITY, ROTATIONS, ROUNDS
+from dlang.ops.special import PARITY, ROTATIONS, ROUNDS
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
 

@@ -17,8 +17,8 @@ import pytest
 import dlang
 from dlang.codegen.cuda.placement import on_device
 from dlang.codegen.cuda.tallies import tally_of
-from dlang.codegen.llvm.marks import ROOM
 from dlang.codegen.llvm.mathematics import operations
+from dlang.codegen.llvm.profiling import ROOM
 from dlang.codegen.loops import (
     Body,
     Branch,

@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from dlang.codegen.abi import WARP
 from dlang.codegen.cuda import nests
 from dlang.codegen.cuda.scans import MOST
-from dlang.codegen.kernel import WARP
 from tests.cuda.both import Both
 
 PROGRAM = """

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.codegen.kernel import Kernel
+from dlang.codegen.abi import Kernel
 from dlang.host import cuda
 from dlang.runtime import gpu
 from tests.cuda import calls

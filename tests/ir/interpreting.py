@@ -7,14 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import (
-    Array,
-    Function,
-    Program,
-    Scalar,
-    Var,
-    poly,
-)
+from dlang.ir.anf import Array, Function, Program, Scalar, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ir.verify import verify
 

@@ -11,17 +11,7 @@ from hypothesis import given, settings, strategies as st
 from dlang.interpret import comprehensions
 from dlang.interpret.algebra import Algebra
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import (
-    Axis,
-    Function,
-    Lit,
-    Program,
-    Reduce,
-    ScatterAdd,
-    Var,
-    fresh,
-    poly,
-)
+from dlang.ir.anf import Axis, Function, Lit, Program, Reduce, ScatterAdd, Var, fresh, poly
 from dlang.ir.builder import Builder, axis, boolean, f64
 from dlang.ir.errors import IRError
 from dlang.ir.verify import verify

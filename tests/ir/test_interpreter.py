@@ -9,17 +9,7 @@ import pytest
 
 from dlang.host.errors import RunError
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import (
-    Block,
-    Function,
-    Program,
-    Reduce,
-    Scalar,
-    Token,
-    Var,
-    fresh,
-    poly,
-)
+from dlang.ir.anf import Block, Function, Program, Reduce, Scalar, Token, Var, fresh, poly
 from dlang.ir.builder import Builder, axis, boolean, f64, i64, text
 from dlang.ir.errors import IRError
 from dlang.ir.verify import verify

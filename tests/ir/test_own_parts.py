@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dlang.codegen.control import are_independent
 from dlang.ir.anf import For, Function, Let, Program, poly
-from dlang.ir.own_parts import are_independent
 from dlang.ir.substitution import Renaming
 from tests.optimize.programs import program, run
 

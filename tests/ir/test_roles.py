@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, cast, get_args
 import pytest
 
 from dlang.codegen import loops, printing, traverse as nests
-from dlang.codegen.operands import ParamBuffer, Result
+from dlang.codegen.instructions import ParamBuffer, Result
 from dlang.codegen.verify import verify_loops
 from dlang.ir import anf, reader, rules, verify
 from dlang.ir.anf import Array, Block, Function, Let, Lit, Prim, Program, Scalar, Size, Var, fresh, poly

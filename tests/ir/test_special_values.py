@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.ir.rounding import rounded
+from dlang.ops.dtypes import rounded
 
 BINARY = {"+": "x + y", "-": "x - y", "*": "x * y", "/": "x / y", "**": "x ** y", "//": "x // y", "%": "x % y"}
 BINARY |= {name: f"{name}(x, y)" for name in ("maximum", "minimum", "atan2")}

@@ -10,37 +10,12 @@ import pytest
 from hypothesis import given, settings
 
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import (
-    Array,
-    Block,
-    Call,
-    For,
-    Let,
-    Lit,
-    Prim,
-    Program,
-    Read,
-    Reduce,
-    Scalar,
-    Var,
-    fresh,
-    poly,
-)
+from dlang.ir.anf import Array, Block, Call, For, Let, Lit, Prim, Program, Read, Reduce, Scalar, Var, fresh, poly
 from dlang.ir.builder import Builder, axis, f64, i64
 from dlang.ir.errors import IRError
 from dlang.ir.printer import print_program
 from dlang.ir.substitution import inlined, refresh, substitute
-from dlang.ir.traverse import (
-    bound_vars,
-    count_uses,
-    free_vars,
-    map_blocks,
-    mentioned,
-    op_blocks,
-    parts,
-    rebuild,
-    walk,
-)
+from dlang.ir.traverse import bound_vars, count_uses, free_vars, map_blocks, mentioned, op_blocks, parts, rebuild, walk
 from dlang.ir.verify import verify
 from tests.counting import calls
 from tests.ir.programs import programs

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from dlang.codegen.llvm.emitter import FORMATS
-from dlang.ir.rounding import rounded
-from dlang.ops.dtypes import DTYPES, FLOATS, HALF, INTEGERS, NAMES, TRUNCATED, WHOLE, DType
+from dlang.ops.dtypes import DTYPES, FLOATS, HALF, INTEGERS, NAMES, TRUNCATED, WHOLE, DType, rounded
 
 NUMBERS = [d for d in DTYPES.values() if d.kind != "text"]
 

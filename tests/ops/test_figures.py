@@ -12,7 +12,7 @@ NAMES = [name for name in vars(figures) if name.isupper()]
 
 # Numbers of modules of their own that say nothing of costs: how far an analysis or a search goes.
 LIMITS = {
-    "ad/adjoint_destinations.py": {"MOST"},
+    "ad/clipped_indices.py": {"MOST"},
     "ad/expand.py": {"MOST"},
     "ad/lasting.py": {"MOST"},
     "optimize/blocking.py": {"TRIES"},

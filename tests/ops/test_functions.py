@@ -25,7 +25,7 @@ from dlang.ops.functions import (
 )
 from dlang.ops.monoids import COMBINE, MONOIDS, STAYS
 from dlang.ops.primitives import BOOL, CLASSES, WORDS
-from dlang.specialize import linear_algebra
+from dlang.specialize import builtins
 from dlang.specialize.builtins import call
 from dlang.typecheck.builtins import RULES
 from tests.ops.stages import cases
@@ -46,7 +46,7 @@ def test_each_function_becomes_operations_of_the_ir() -> None:
     known |= {name for name in DECLARED if name.startswith(("read_", "write_"))}
     checked = DERIVES | {"fail"}  # which are nodes of the core tree
     assert (set(FUNCTIONS) | set(DECLARED)) - known == checked
-    assert cases(linear_algebra.operation) == {name for name, d in DECLARED.items() if d.matrices}
+    assert cases(builtins.operation) == {name for name, d in DECLARED.items() if d.matrices}
 
 
 def test_the_standard_library_declares_the_others() -> None:
@@ -98,7 +98,7 @@ exec(compile(text.replace(before, ROW.lstrip("\\n") + before), spec.origin, "exe
 
 import numpy as np
 import dlang
-from dlang.tools.assistance.signatures import signature, words
+from dlang.tools.assistance import signature, words
 from tests.cuda.both import Both
 from tools.tables import functions
 

@@ -13,7 +13,7 @@ from dlang.host.lapack import perform
 from dlang.interpret.traced import OPERATIONS as REFERENCES
 from dlang.ir.anf import Array, LinalgOp, Scalar, Type, Var, fresh, poly
 from dlang.ir.errors import IRError
-from dlang.ir.libraries import equal_sizes, functional, library_cost, library_types
+from dlang.ir.rules import equal_sizes, functional, library_cost, library_types
 from dlang.ops.dtypes import PRECISE
 from dlang.ops.linear_algebra import FACTORS, OPERATIONS, Operation, Value
 from tests.ops.stages import cases

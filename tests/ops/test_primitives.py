@@ -16,8 +16,8 @@ from dlang.codegen.cuda import scalars as cuda
 from dlang.codegen.llvm.mathematics import FUNCTIONS as APPROXIMATED
 from dlang.codegen.llvm.scalars import Module, Scalars
 from dlang.interpret.traced import SLOPES
-from dlang.ir.rounding import rounded
 from dlang.ir.values import FUNCTIONS
+from dlang.ops.dtypes import rounded
 from dlang.ops.primitives import (
     ADDITION,
     CLASSES,
@@ -238,7 +238,7 @@ exec(compile(text.replace(before, ROW + before), spec.origin, "exec"), table.__d
 
 import numpy as np
 import dlang
-from dlang.tools.assistance.signatures import signature, words
+from dlang.tools.assistance import signature, words
 from tests.cuda.both import Both
 
 PROGRAM = '''

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.ir.call_graph import recursive_functions
+from dlang.ir.traverse import recursive_functions
 from dlang.pipeline import NAMED, optimise, run_passes
 from tests.specialize.support import lowered
 

@@ -7,8 +7,7 @@ import pytest
 
 import dlang
 from dlang.ir.anf import Concat, For
-from dlang.ir.call_graph import reachable
-from dlang.ir.traverse import walk
+from dlang.ir.traverse import reachable, walk
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 

@@ -13,8 +13,7 @@ from dlang.ir.errors import IRError
 from dlang.ir.printer import print_program
 from dlang.ir.reader import read_program
 from dlang.ir.verify import verify
-from dlang.optimize.handover import handed_over
-from dlang.optimize.ownership import ownership
+from dlang.optimize.ownership import handed_over, ownership
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 

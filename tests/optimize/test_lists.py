@@ -8,8 +8,7 @@ import pytest
 
 import dlang
 from dlang.ir.anf import Construct, Fields
-from dlang.ir.call_graph import reachable, recursive_functions
-from dlang.ir.traverse import walk
+from dlang.ir.traverse import reachable, recursive_functions, walk
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dlang.ir.call_graph import called_by
 from dlang.ir.printer import print_program
+from dlang.ir.traverse import called_by
 from dlang.pipeline import NAMED, run_passes
 from tests.optimize.programs import program
 from tests.pairs import check_file, pairs_in

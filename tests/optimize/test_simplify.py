@@ -30,10 +30,10 @@ from dlang.ir.anf import (
 )
 from dlang.ir.builder import Builder, boolean, f64, i64
 from dlang.ir.printer import print_program
-from dlang.ir.rounding import rounded
 from dlang.ops import special
+from dlang.ops.dtypes import rounded
 from dlang.ops.primitives import PRIMITIVES
-from dlang.optimize.constants import convert, fold
+from dlang.optimize.algebra import convert, fold
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
 from dlang.optimize.index_checks import remove_index_checks

@@ -11,8 +11,8 @@ import pytest
 
 from dlang.diagnostics import Diagnostic, Source
 from dlang.driver import check
-from dlang.gc_pause import gc_paused
 from dlang.pipeline import optimise
+from dlang.process import gc_paused
 from tests.specialize.support import lowered
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlang.host import table
+from dlang.host import effects
 from dlang.host.errors import RunError
 
 
@@ -19,28 +19,28 @@ def file(tmp_path, monkeypatch):
 
 
 def test_a_table_has_its_sizes_and_the_dtype_that_was_asked_for(file):
-    rows, columns, x = table.read(file("1,2,3\n4,5,6\n"), False, "f32", "2")
+    rows, columns, x = effects.read(file("1,2,3\n4,5,6\n"), False, "f32", "2")
     assert (rows, columns) == (2, 3) and x.dtype == np.float32 and x.tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
 def test_a_header_is_left_out_and_nothing_may_follow_it(file):
-    rows, columns, x = table.read(file("a,b\n"), True, "f64", "2")
+    rows, columns, x = effects.read(file("a,b\n"), True, "f64", "2")
     assert (rows, columns) == (0, 2) and x.shape == (0, 2)
-    assert table.read(file(""), False, "f64", "2")[:2] == [0, 0]
+    assert effects.read(file(""), False, "f64", "2")[:2] == [0, 0]
 
 
 def test_quotes_blanks_empty_lines_and_other_line_ends(file):
-    _, _, x = table.read(file('"first, second",b\r\n "1" ,2\r\n\r\n3, 4\r\n'), True, "i64", "2")
+    _, _, x = effects.read(file('"first, second",b\r\n "1" ,2\r\n\r\n3, 4\r\n'), True, "i64", "2")
     assert x.tolist() == [[1, 2], [3, 4]]
 
 
 def test_what_a_spreadsheet_puts_before_a_table_and_into_a_header_is_no_cell(file):
-    assert table.read(file("\ufeff1,2\n"), False, "i64", "2")[2].tolist() == [[1, 2]]
-    assert table.read(file("a\u2028b,c\n1,2\n"), True, "i64", "2")[2].tolist() == [[1, 2]]
+    assert effects.read(file("\ufeff1,2\n"), False, "i64", "2")[2].tolist() == [[1, 2]]
+    assert effects.read(file("a\u2028b,c\n1,2\n"), True, "i64", "2")[2].tolist() == [[1, 2]]
 
 
 def test_one_column_may_be_a_vector(file):
-    size, x = table.read(file("true\nFalse\n1\n"), False, "bool", "1")
+    size, x = effects.read(file("true\nFalse\n1\n"), False, "bool", "1")
     assert size == 3 and x.tolist() == [True, False, True]
 
 
@@ -60,7 +60,7 @@ def test_one_column_may_be_a_vector(file):
 )
 def test_a_refusal_has_a_code_and_says_where(file, text, dtype, rank, code, words):
     with pytest.raises(RunError) as caught:
-        table.read(file(text), False, dtype, rank)
+        effects.read(file(text), False, dtype, rank)
     assert caught.value.code == code
     assert all(w in str(caught.value) for w in ["t.csv", *words])
 
@@ -68,9 +68,9 @@ def test_a_refusal_has_a_code_and_says_where(file, text, dtype, rank, code, word
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_what_is_written_reads_back_bit_for_bit(file, dtype):
     x = np.array([[0.1, 1e-30, np.inf], [-0.0, 1 / 3, np.nan]], dtype)
-    back = table.read(file(table.written("a,b,c", x)), True, {8: "f64", 4: "f32"}[x.itemsize], "2")[2]
+    back = effects.read(file(effects.written("a,b,c", x)), True, {8: "f64", 4: "f32"}[x.itemsize], "2")[2]
     assert back.tobytes() == x.tobytes()
 
 
 def test_a_vector_is_a_column(file):
-    assert table.written("", np.array([1, 2])) == "1\n2\n"
+    assert effects.written("", np.array([1, 2])) == "1\n2\n"

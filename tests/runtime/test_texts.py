@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.codegen.abi import NURSERY
 from dlang.codegen.llvm import jit, support, texts
-from dlang.codegen.node_layout import NURSERY
 from dlang.diagnostics import Source
 from dlang.driver import check, errors_of, lower
 from dlang.dump_ir import request

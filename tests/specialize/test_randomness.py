@@ -8,7 +8,7 @@ import pytest
 import dlang
 from dlang.diagnostics import DlangError
 from dlang.ir import anf
-from dlang.ops.threefry import threefry
+from dlang.ops.special import threefry
 from tests.specialize.support import lowered, ops
 
 # Random123's kat_vectors, threefry2x64 with 20 rounds: key, counter, words

@@ -256,8 +256,8 @@ def test_a_folder_that_cannot_be_written(write, dlc, tmp_path):
 def test_a_library_that_is_missing(write, dlc, monkeypatch, library):
     monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.delitem(sys.modules, "dlang.tools.highlighting.pygments_lexer", raising=False)
-    from dlang.tools.documentation import pages
+    from dlang.tools import doc
 
-    pages._lexer.cache_clear()
+    doc._lexer.cache_clear()
     code, _, err = dlc("doc", write("fn f() = 1\n"), "-o", "out")
     assert code == 1 and "E0975" in err and "dlang[docs]" in err

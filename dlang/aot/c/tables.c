@@ -1,4 +1,4 @@
-/* Tables of comma-separated values, as host/table.py has them. */
+/* Tables of comma-separated values, as host/effects.py has them. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <errno.h>

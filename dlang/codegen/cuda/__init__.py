@@ -18,11 +18,11 @@ Loops for a device are scheduled with one lane, in one piece and without tiles, 
   is computed of it computes that again, and the host fetches a number (`Fetch`, which waits) only where it must know
   it: for a branch, a size, a loop in order. Elements that are stored outside of loops are stored by a kernel of one
   thread. The numbers of a result are read when all is done.
-- *Repeated runs* (`repeats.py`, `runtime/device_runs.py`). A function that asks nothing of the host on its way does the
-  same whenever its sizes, numbers and addresses are the same. The second time it is kept as a graph, and from then on
-  launched as one. The floats that it takes are in memory of the device, if the host need not know them, so that others
-  need no other graph.
-- *Forms* (`forms.py`, `nests.py`). Parts of a reduction are added in the order of the blocks, so a result does not
+- *Repeated runs* (`placement.py`, `runtime/device_runs.py`). A function that asks nothing of the host on its way does
+  the same whenever its sizes, numbers and addresses are the same. The second time it is kept as a graph, and from then
+  on launched as one. The floats that it takes are in memory of the device, if the host need not know them, so that
+  others need no other graph.
+- *Forms* (`kernels.py`, `nests.py`). Parts of a reduction are added in the order of the blocks, so a result does not
   depend on which block is quicker. Only what iterations of several threads add to the same elements, as in a scatter,
   is added atomically; rows that all add to the same elements are added up in registers first. `exact_sums.py`, in front
   of all other passes here, makes those sums exact where floats are to be the same in every run; what it leaves goes to

@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 
 from dlang.codegen import loops
 from dlang.codegen.cuda import scalars
-from dlang.codegen.cuda.elements import compute, declare, read, write
 from dlang.codegen.cuda.statements import (
     Printer,
     accumulators,
     behind,
     distance,
+    fold_into,
     left,
     place_levels,
     quotient,
     remainder,
+    totals_of,
 )
-from dlang.codegen.cuda.totals import fold_into, totals_of
-from dlang.codegen.cuda.vectors import Plan, planned
+from dlang.codegen.cuda.vectors import Plan, compute, declare, planned, read, write
 from dlang.codegen.traverse import bound_by, walk
 from dlang.codegen.vectorize import work
 from dlang.identity import ByIdentity

@@ -24,9 +24,9 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from dlang.codegen import loops
+from dlang.codegen.abi import SHARED, WARP, WORDS
 from dlang.codegen.cuda.columns import Columns, around_loop, columns_of
 from dlang.codegen.cuda.tiles import crossed_loads
-from dlang.codegen.kernel import SHARED, WARP, WORDS
 from dlang.codegen.loops import At, Loop, Reduction, Stmt, Store
 from dlang.codegen.traverse import (
     binds,

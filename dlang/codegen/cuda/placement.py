@@ -9,26 +9,27 @@ and the host gets them only where it must know them. What no kernel can do is do
     loop i in 0..n                    runtime print(&y)
       &y[i] = m
     runtime print(&y)
+
+Finds repeatable functions: their work for the device depends on their arguments, not on its results.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dlang.codegen import loops
+from dlang.codegen.abi import NUMBERS
 from dlang.codegen.counting import Routines
 from dlang.codegen.cuda.exact_sums import with_exact_sums
 from dlang.codegen.cuda.expansion import expanded
 from dlang.codegen.cuda.kernels import Kernels
 from dlang.codegen.cuda.placer import Placer
-from dlang.codegen.cuda.repeats import is_repeatable, only_launched
 from dlang.codegen.cuda.spaces import Launching, launching, spaces_of
-from dlang.codegen.kernel import NUMBERS
 from dlang.codegen.profile import Measuring, with_nests
 from dlang.codegen.schedule import LOOPS, SCHEDULED, LoopStep, loop_steps, verify_loop_steps
-from dlang.codegen.traverse import walk
+from dlang.codegen.traverse import callee, map_inside, walk
 from dlang.ir import anf
 from dlang.ir.anf import FLOATS, Var
 from dlang.ir.terms import ZERO
@@ -115,7 +116,7 @@ def _placed(program: loops.Program, to: Measured) -> loops.Program:
             continue
         if measure is not None:
             f = measure.counted(f)
-        placer = Placer(launches, kernels, spaces_of(f, launches, program.functions), measure)
+        placer = Placer(launches, kernels, spaces_of(f, launches), measure)
         body = placer.block(f.body, {}, leaves=name not in called)
         functions[name] = replace(f, body=body if measure is None else measure.whole(body), device=True)
     placed = replace(program, functions=functions, kernels=tuple(kernels.made), careful=fails)
@@ -135,9 +136,51 @@ def _with_numbers(program: loops.Program, f: loops.Function, launches: Launching
     floats = {p: loops.Buffer(p.name, dtype_of(p)) for p in f.params if isinstance(p, Var) and dtype_of(p) in FLOATS}
     if not floats or len(f.params) > NUMBERS or not is_repeatable(program, f.name):
         return program
-    placer = Placer(launches, kernels, spaces_of(f, launches, program.functions))
+    placer = Placer(launches, kernels, spaces_of(f, launches))
     body = placer.block(f.body, {p: loops.Load(p, buffer, ZERO) for p, buffer in floats.items()}, leaves=True)
     params = tuple([floats[p] if isinstance(p, Var) and p in floats else p for p in f.params])
     functions = {**program.functions, f.name: replace(f, params=params, body=body, device=True)}
     numbered = replace(program, functions=functions, kernels=tuple(kernels.made))
     return numbered if is_repeatable(numbered, f.name) else program
+
+
+# ---- repeatable functions --------------------------------------------------------------------------------------------
+def only_launched(program: loops.Program) -> loops.Program:
+    """The program without kernels that nothing launches."""
+    launched = [s.kernel for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, loops.Launch)]
+    numbers = {old: new for new, old in enumerate(sorted(set(launched)))}
+
+    def statements(stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
+        return tuple([statement(s) for s in stmts])
+
+    def statement(s: loops.Stmt) -> loops.Stmt:
+        return replace(s, kernel=numbers[s.kernel]) if isinstance(s, loops.Launch) else map_inside(s, statements)
+
+    if len(numbers) == len(program.kernels):
+        return program
+    functions = {
+        name: replace(f, body=loops.Body(statements(f.body.stmts), f.body.results))
+        for name, f in program.functions.items()
+    }
+    return replace(program, functions=functions, kernels=tuple([program.kernels[k] for k in numbers]))
+
+
+def is_repeatable(program: loops.Program, name: str) -> bool:
+    """Tells whether a function that launches kernels asks nothing of the host but to have the device do things."""
+    visited: set[str] = set()
+    open = [name]
+    while open:
+        f = program.functions[open.pop()]
+        if f.name in visited:
+            continue
+        if not f.device:
+            return False
+        visited.add(f.name)
+        for stmt in walk(f.body.stmts):
+            if (function := callee(stmt)) is not None:
+                open.append(function)
+            elif isinstance(stmt, loops.Load | loops.Store):
+                return False
+            elif not (stmt.IS.kernel or isinstance(stmt, loops.OnDevice | loops.Launch)):
+                return False
+    return True

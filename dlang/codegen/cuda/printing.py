@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlang.codegen.kernel import Kernel
+from dlang.codegen.abi import Kernel
 from dlang.lazy_modules import lazy_module
 
 if TYPE_CHECKING:

@@ -10,21 +10,30 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from dlang.codegen.abi import BLOCK, WARP
 from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.columns import Split
-from dlang.codegen.cuda.elements import compute, declare, read, write
 from dlang.codegen.cuda.indices import NARROW, WIDE
 from dlang.codegen.cuda.nests import Nest, iterations_inside, shared_levels
-from dlang.codegen.cuda.statements import Printer, accumulators, behind, distance, left, place_levels, quotient
-from dlang.codegen.cuda.totals import fold_into, totals_of
-from dlang.codegen.cuda.vectors import Place, Plan, Roots, accesses, planned
-from dlang.codegen.kernel import BLOCK, WARP
+from dlang.codegen.cuda.statements import (
+    Printer,
+    accumulators,
+    behind,
+    distance,
+    fold_into,
+    left,
+    place_levels,
+    quotient,
+    totals_of,
+)
+from dlang.codegen.cuda.vectors import Place, Plan, Roots, accesses, compute, declare, planned, read, write
 from dlang.codegen.loops import Buffer, Load, Loop, Stmt, Store
 from dlang.codegen.traverse import bound_by, walk
 from dlang.codegen.vectorize import known_iterations, work
 from dlang.identity import ByIdentity
 from dlang.ir.anf import Size, Var
 from dlang.ir.terms import WIDTHS
+from dlang.ops.dtypes import register_dtype
 
 MOST = 2  # vectors of a row that a thread keeps: longer rows have larger blocks
 REGISTERS = 48  # of a thread, for the elements that it keeps
@@ -161,7 +170,7 @@ class Rows:
         for plan, store in shares.added:
             name, dtype = p.fresh("a"), store.buffer.dtype
             shape = f"[{shares.vectors}][{plan.width}]"
-            p.line(f"{scalars.register_dtype(dtype)} {name}{shape};")
+            p.line(f"{register_dtype(dtype)} {name}{shape};")
             p.line("#pragma unroll")
             start = scalars.first(store.monoid, dtype)
             p.line(f"for (i32 k = 0; k < {shares.each}; ++k) {name}[k / {plan.width}][k % {plan.width}] = {start};")

@@ -10,19 +10,13 @@ import math
 
 from dlang.codegen.nests import identity
 from dlang.ir.anf import FLOATS, HALF, Lit
-from dlang.ir.rounding import rounded
 from dlang.ir.terms import WIDTHS
-from dlang.ops.dtypes import DTYPES
+from dlang.ops.dtypes import register_dtype, rounded
 from dlang.ops.monoids import COMBINE, EXTREMA, MONOIDS
 from dlang.ops.primitives import EXACT, PRIMITIVES, result_dtype
 
 UNROLLED = range(-32, 65)
 """Exponents whose powers are products."""
-
-
-def register_dtype(dtype: str) -> str:
-    """The dtype that holds a value in a variable."""
-    return DTYPES[dtype].register if dtype in DTYPES else dtype
 
 
 def memory_type(dtype: str) -> str:

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dlang.codegen.abi import BLOCK, SHARED, WARP
 from dlang.codegen.cuda import scalars
-from dlang.codegen.cuda.elements import compute, declare, read, write
 from dlang.codegen.cuda.nests import can_run, is_number
-from dlang.codegen.cuda.statements import Printer, accumulators, behind, distance
-from dlang.codegen.cuda.totals import fold_into, totals_of
-from dlang.codegen.cuda.vectors import Plan, planned, root_of
-from dlang.codegen.kernel import BLOCK, SHARED, WARP
+from dlang.codegen.cuda.statements import Printer, accumulators, behind, distance, fold_into, totals_of
+from dlang.codegen.cuda.vectors import Plan, compute, declare, planned, read, root_of, write
 from dlang.codegen.loops import Buffer, Compute, For, Load, Loop, Reduction, Stmt, Store
 from dlang.codegen.traverse import bound_by, captures
 from dlang.ir.anf import HALF, Atom, Var

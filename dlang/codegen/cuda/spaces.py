@@ -7,7 +7,7 @@ one that does. Arrays of texts and of nodes are the host's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -179,7 +179,7 @@ class Spaces:
         return self.classes.find(buffer)
 
 
-def spaces_of(f: loops.Function, launches: Launching, functions: Mapping[str, loops.Function]) -> Spaces:
+def spaces_of(f: loops.Function, launches: Launching) -> Spaces:
     """Decides where the arrays of a function that launches kernels live."""
     classes = _Classes()
     classes.put((*f.params, *[out.buffer for out in f.outs], *f.body.results))

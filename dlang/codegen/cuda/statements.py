@@ -1,5 +1,6 @@
-"""The statements of an iteration as CUDA C. Names come in the order in which they are met, so equal nests have one
-text."""
+"""The statements of an iteration as CUDA C, and the totals of reductions as a struct of C, whose parts are combined
+between threads; see `device.cuh`. Names come in the order in which they are met, so equal nests have one text.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +12,18 @@ from math import lcm
 from dlang.codegen import loops
 from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.indices import NARROW, WIDE, Indices
+from dlang.codegen.loops import Reduction
 from dlang.identity import ByIdentity
 from dlang.ir.anf import Atom, Lit, Size, Var
 from dlang.ir.types import dtype_of
+from dlang.ops.dtypes import register_dtype
 
 
 def type_of(slot: loops.Slot) -> str:
     """The type of a parameter or a variable that is no index."""
     if isinstance(slot, loops.Buffer):
         return f"DL_GLOBAL({scalars.memory_type(slot.dtype)})"
-    return scalars.register_dtype(dtype_of(slot))
+    return register_dtype(dtype_of(slot))
 
 
 def accumulators(reductions: Sequence[loops.Reduction]) -> list[tuple[Var, str]]:
@@ -177,7 +180,7 @@ class Printer:
             element = self.held.get(stmt) or f"{self.names[stmt.buffer]}[{self.size(stmt.offset)}]"
             if stmt.monoid != "set":
                 old = self.fresh()
-                known = f"const {scalars.register_dtype(dtype)} {old} = {scalars.decode(element, dtype)};"
+                known = f"const {register_dtype(dtype)} {old} = {scalars.decode(element, dtype)};"
                 combined = scalars.encode(scalars.combine(stmt.monoid, dtype, old, value), dtype)
                 text = f"{{ {known} {element} = {combined}; }}"
             else:
@@ -335,3 +338,48 @@ def _whole(atom: loops.Value) -> int | None:
     if not isinstance(atom, Lit) or isinstance(atom.value, str) or not float(atom.value).is_integer():
         return None
     return int(atom.value)
+
+
+# ---- totals of reductions --------------------------------------------------------------------------------------------
+def fold_into(totals: Sequence[str]) -> str:
+    """The variable that has the totals as its parts."""
+    return totals[0].partition(".")[0].partition("[")[0]
+
+
+def totals_of(
+    p: Printer, reductions: Sequence[Reduction], name: str, structs: list[str], shape: str = "", at: str = ""
+) -> list[str]:
+    """Declares the totals of reductions, of a struct that is added; gives what their parts are called.
+
+    shape: of an array of such totals; at: which of them is meant.
+    """
+    parts = accumulators(reductions)
+    fields = [f"a{k}" for k in range(len(parts))]
+    types = [register_dtype(dtype_of(var)) for var, _ in parts]
+    lines = [f"struct {name} {{", f"  enum {{ count = {len(parts)} }};"]
+    for type, part, (_, start) in zip(types, fields, parts, strict=True):
+        lines.append(f"  {type} {part} = {start};")
+    lines.append(f"  __device__ void join(const {name} &later) {{")
+    k = 0
+    for r in reductions:
+        mine, other = f"a{k}", f"later.a{k}"
+        if r.position is None:
+            lines.append(f"    {mine} = {scalars.combine(r.monoid, dtype_of(r.result), mine, other)};")
+            k += 1
+            continue
+        place, rank = f"a{k + 1}", f"later.a{k + 1}"
+        condition = scalars.better(r.monoid, other, rank, mine, place)
+        lines.append(f"    if ({condition}) {{ {mine} = {other}; {place} = {rank}; }}")
+        k += 2
+    lines.append("  }")
+    moved = " ".join(f"other.{f} = dl_shuffle({f}, d);" for f in fields)
+    lines.append(f"  __device__ {name} shuffled(i32 d) const {{ {name} other; {moved} return other; }}")
+    put = " ".join(f"words[at + {k}] = dl_word({f});" for k, f in enumerate(fields))
+    lines.append(f"  template <class W> __device__ void put(W &&words, i64 at) const {{ {put} }}")
+    get = " ".join(f"{f} = dl_of_word<{t}>(words[at + {k}]);" for k, (f, t) in enumerate(zip(fields, types)))
+    lines.append(f"  template <class W> __device__ void get(W &&words, i64 at) {{ {get} }}")
+    lines.append("};")
+    structs.append("\n".join(lines))
+    total = p.fresh("a")
+    p.line(f"{name} {total}{shape};")
+    return [f"{total}{at}.{field}" for field in fields]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dlang.codegen.abi import Constant, Need, Number
 from dlang.codegen.llvm import dispatch
-from dlang.codegen.llvm.call_needs import Constant, Need, Number
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.llvm.texts import FAILED

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dlang.codegen import loops
+from dlang.codegen.abi import VECTORS, Site, terms_of
 from dlang.codegen.llvm import microkernel, panels, sanitizer, support, windows
 from dlang.codegen.llvm.accesses import element_address
 from dlang.codegen.llvm.assembly import Label
 from dlang.codegen.llvm.indices import size_value
-from dlang.codegen.llvm.routines import LINEAR_ALGEBRA
 from dlang.codegen.llvm.safepoints import look, look_if
+from dlang.codegen.llvm.sanitizer import LINEAR_ALGEBRA
 from dlang.codegen.llvm.scalars import LLVM
-from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.writer import Writer, slot_type
-from dlang.codegen.panel_layout import VECTORS, terms_of
 from dlang.ir.anf import Size
 from dlang.ir.terms import WIDTHS
 from dlang.ir.types import dtype_of

@@ -6,7 +6,7 @@ which only `dl_run` lets go, and NumPy where it copies an array. `dispatch.py` f
 
 from __future__ import annotations
 
-from dlang.codegen.entry_points import CODE, LEFT
+from dlang.codegen.abi import CODE, LEFT
 from dlang.codegen.llvm import call_values, dispatch, support
 from dlang.host.platform import objects
 

@@ -26,8 +26,8 @@ iterations for a derivative.
 
 from __future__ import annotations
 
+from dlang.codegen.abi import NURSERY
 from dlang.codegen.llvm import support
-from dlang.codegen.node_layout import NURSERY
 
 CHUNK = 1 << 20  # by how much the limit grows
 ARRAY, OF_REFERENCES = 3, 7  # the low bits of an array's header

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
-from dlang.codegen.kernel import (
+from dlang.codegen.abi import (
     BLAS,
     COPY,
+    DEVICE,
     FOREIGN,
     KERNELS,
     LAUNCH,
@@ -22,19 +23,18 @@ from dlang.codegen.kernel import (
     RUN,
     STREAM,
     THREADS,
+    Site,
 )
-from dlang.codegen.llvm import marks, support
+from dlang.codegen.llvm import profiling, support
 from dlang.codegen.llvm.accesses import byte_count, element_address, load
-from dlang.codegen.llvm.host_calls import leave_if, put, signatures, to_word
+from dlang.codegen.llvm.host_calls import leave_if, put, signatures, word_of
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import bits, constant
-from dlang.codegen.llvm.sites import DEVICE, Site
 from dlang.codegen.llvm.writer import Writer
-from dlang.codegen.loops import Buffer, Value
+from dlang.codegen.loops import Buffer
 from dlang.diagnostics import Span
 from dlang.ir.anf import Size, Var
 from dlang.ir.terms import ZERO
-from dlang.ir.types import dtype_of
 from dlang.ops.dtypes import DTYPES
 
 _PLAIN, _TRANSPOSED, _ALGORITHM = 0, 1, -1
@@ -56,7 +56,7 @@ def launch(w: Writer, stmt: loops.Launch) -> None:
     iterations = w.scalar(stmt.iterations)
     site = _numbered(w, first) if stmt.guards else str(first)
     handle = _handle(w, stmt)
-    words = [_word(w, value) for value in stmt.args]
+    words = [word_of(w, value) for value in stmt.args]
     if kernel.form != FOREIGN:
         words = [_entry(w, RUN), site, iterations, *words]
     for k, word in enumerate(words):
@@ -126,9 +126,9 @@ def on_device(w: Writer, stmt: loops.OnDevice) -> None:
                 total = w.ops().intrinsic("uadd.sat", "i64", total, str(extra * (bits(buffer.dtype) // 8)))
             _bind(w, buffer, _ask(w, "allocate", [total], span))
         case loops.Free(buffer):
-            _ask(w, "free", [_word(w, buffer)])
+            _ask(w, "free", [word_of(w, buffer)])
         case loops.Move(target, source, count):
-            words = [f"i64 {_word(w, target)}", f"i64 {_word(w, source)}", f"i64 {_bytes(w, count, target)}"]
+            words = [f"i64 {word_of(w, target)}", f"i64 {word_of(w, source)}", f"i64 {_bytes(w, count, target)}"]
             _call(w, COPY, ", ".join([*words, f"i64 {_entry(w, STREAM)}"]))
         case loops.Product():
             _product(w, stmt.stmt)
@@ -169,7 +169,7 @@ def on_host(w: Writer, stmt: loops.OnHost) -> None:
     sizes = {buffer: _bytes(w, count, buffer) for buffer, count in stmt.parts}
     # first of all those of which all that is around them is copied anew, and parts behind them
     for buffer in sorted(stmt.arrays, key=lambda array: (array in sizes, array in stmt.still)):
-        words = [_word(w, buffer), sizes.get(buffer, "-1"), str(int(buffer in stmt.still))]
+        words = [word_of(w, buffer), sizes.get(buffer, "-1"), str(int(buffer in stmt.still))]
         _bind(w, buffer, _ask(w, "bring", words))
     for buffer, copy in stmt.held:
         w.bind(buffer, w.values[copy])
@@ -179,17 +179,17 @@ def on_host(w: Writer, stmt: loops.OnHost) -> None:
         w.statement(inner)
     for buffer in stmt.made:
         mine = w.values[buffer]
-        _bind(w, buffer, _ask(w, "take_over", [_word(w, buffer)]))
+        _bind(w, buffer, _ask(w, "take_over", [word_of(w, buffer)]))
         w.code.append(f"  call void @dl_free(ptr %ctx, ptr {mine})")
     for buffer, value in there.items():
         w.bind(buffer, value)
     for buffer in stmt.arrays:
-        _ask(w, "leave", [_word(w, buffer), sizes.get(buffer, "-1"), str(int(buffer in stmt.changed))])
+        _ask(w, "leave", [word_of(w, buffer), sizes.get(buffer, "-1"), str(int(buffer in stmt.changed))])
 
 
 def hold(w: Writer, stmt: loops.Hold) -> None:
     """A copy that the host has of the array stays from now on, or no longer."""
-    _ask(w, "hold", [_word(w, stmt.buffer), str(int(stmt.begins))])
+    _ask(w, "hold", [word_of(w, stmt.buffer), str(int(stmt.begins))])
 
 
 def fetch(w: Writer, stmt: loops.Fetch) -> None:
@@ -203,7 +203,7 @@ def fetch(w: Writer, stmt: loops.Fetch) -> None:
 
 def transfer(w: Writer, stmt: loops.Transfer) -> None:
     """A copy for which nothing but the sides of the two arrays matters."""
-    words = [_word(w, stmt.target), _word(w, stmt.source), _bytes(w, stmt.count, stmt.target)]
+    words = [word_of(w, stmt.target), word_of(w, stmt.source), _bytes(w, stmt.count, stmt.target)]
     _ask(w, "upload" if stmt.up else "download", words)
 
 
@@ -223,12 +223,6 @@ def _numbered(w: Writer, first: int) -> str:
     return w.emit(f"or i64 {w.emit(f'shl i64 {number}, 32')}, {first}")
 
 
-def _word(w: Writer, value: Value) -> str:
-    if isinstance(value, Buffer):
-        return w.emit(f"ptrtoint ptr {w.values[value]} to i64")
-    return to_word(w, w.scalar(value), dtype_of(value))
-
-
 def _bytes(w: Writer, count: Size, buffer: Buffer) -> str:
     return w.emit(f"mul i64 {size_value(w, count)}, {bits(buffer.dtype) // 8}")
 
@@ -240,18 +234,18 @@ def _bind(w: Writer, buffer: Buffer, address: str) -> None:
 def _call(w: Writer, function: int, operands: str) -> None:
     """Calls a function of the driver; what it gives if it fails goes where messages are."""
     pointer = w.emit(f"inttoptr i64 {_entry(w, function)} to ptr")
-    number = marks.nest(w)
+    number = profiling.nest(w)
     if number is None:
         _fine(w, w.emit(f"call i32 {pointer}({operands})"))
         return
     array, stream = w.emit(f"inttoptr i64 {_entry(w, MARKS)} to ptr"), _entry(w, STREAM)
-    pair, marked = marks.begin(w, array, number, stream)
+    pair, marked = profiling.begin(w, array, number, stream)
     status = w.emit(f"call i32 {pointer}({operands})")
-    ended, count = marks.end(w, array, pair, stream)
+    ended, count = profiling.end(w, array, pair, stream)
     for outcome in (marked, status, ended):
         _fine(w, outcome)
     full, going = w.label("full"), w.label("going")
-    w.fork(w.emit(f"icmp eq i64 {count}, {marks.ROOM}"), full, going, cold=True)
+    w.fork(w.emit(f"icmp eq i64 {count}, {profiling.ROOM}"), full, going, cold=True)
     w.begin(full)
     w.conditional += 1
     _ask(w, "read", [])
@@ -268,8 +262,8 @@ def _fine(w: Writer, status: str) -> None:
 
 def _ask(w: Writer, what: str, words: Sequence[str], span: Span | None = None) -> str:
     """Has Python do something; the first word afterwards."""
-    if (nest := marks.nest(w)) is not None:
-        marks.under_way(w, w.emit(f"inttoptr i64 {_entry(w, MARKS)} to ptr"), nest)
+    if (nest := profiling.nest(w)) is not None:
+        profiling.under_way(w, w.emit(f"inttoptr i64 {_entry(w, MARKS)} to ptr"), nest)
     for k, word in enumerate(words):
         put(w, word, "%slots", k)
     w.slots = max(w.slots, len(words), 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dlang.codegen.llvm import avx512
+from dlang.codegen.llvm import emitter
 from dlang.codegen.llvm.coefficients import LN2, POLYNOMIALS
 from dlang.codegen.llvm.emitter import Emitter, Operand
 
@@ -43,7 +43,7 @@ def exp(e: Emitter, x: str, low: Operand = 0.0) -> str:
     clamped = e.clamp(x, *((-746.0, 709.9) if f.bits == 64 else (-104.5, 89.0)))
     p, bits = _reduced_exp(e, clamped, low)
     if e.avx512:
-        return avx512.scaled(e, e.add(p, 1.0), e.sub(e.float_of_bits(bits), f.rounder))
+        return emitter.scaled(e, e.add(p, 1.0), e.sub(e.float_of_bits(bits), f.rounder))
     k = _exponent(e, bits)
     bias = 2 * (f.bias + 1)  # makes k positive for the shift: AVX2 has no arithmetic shift of i64
     half = e.integer("sub", e.integer("lshr", e.integer("add", k, bias), 1), bias // 2)
@@ -124,7 +124,7 @@ def _split(e: Emitter, x: str, denormals: bool = True) -> tuple[str, str]:
     """
     f = e.format
     if e.avx512:
-        k, m = avx512.floor_log2(e, x), avx512.mantissa(e, x)
+        k, m = emitter.floor_log2(e, x), emitter.mantissa(e, x)
         above = e.compare("oge", m, 2.0 * f.nearest(math.sqrt(0.5)))
         return e.select(above, e.add(k, 1.0), k), e.sub(e.select(above, e.mul(m, 0.5), m), 1.0)
     scaled = x

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlang.codegen import loops
+from dlang.codegen.abi import Site
 from dlang.codegen.llvm import profiling
 from dlang.codegen.llvm.accesses import allocate, free, load, move, part, store
 from dlang.codegen.llvm.assembly import Label
@@ -23,7 +24,6 @@ from dlang.codegen.llvm.iterations import loop
 from dlang.codegen.llvm.nodes import arena_allocate, collect, load_field, load_tag, node, place_mark, release
 from dlang.codegen.llvm.parallel import parallel, pieces
 from dlang.codegen.llvm.scalars import Module, Scalars
-from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.writer import Writer, slot_type
 from dlang.codegen.loops import Buffer, Stmt
 from dlang.codegen.stack_arrays import stack_arrays

@@ -20,11 +20,6 @@ DROPPED = {name: DTYPES["f32"].digits - DTYPES[name].digits for name in HALF}
 """The bits of a fraction of f32 that a type does not have."""
 
 
-def register_dtype(dtype: str) -> str:
-    """The dtype that holds a value in registers."""
-    return DTYPES[dtype].register if dtype in DTYPES else dtype
-
-
 def _bits(ops: Scalars, x: str) -> str:
     return ops.emit(f"bitcast {ops.type('f32')} {x} to {ops.type('u32')}")
 

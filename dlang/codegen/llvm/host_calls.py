@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
+from dlang.codegen.abi import READ, WRITE, Signature, Site
 from dlang.codegen.llvm import sanitizer, support, texts
 from dlang.codegen.llvm.assembly import Label
-from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import LLVM
-from dlang.codegen.llvm.sites import READ, WRITE, Signature, Site
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import ArrayValue, Buffer, Operand
 from dlang.diagnostics import Span
 from dlang.ir.anf import SIGNED, Atom, is_handle
 from dlang.ir.types import dtype_of
+from dlang.ops.dtypes import register_dtype
 
 
 def leave_if(w: Writer, bad: str, site: int, values: Sequence[Operand]) -> None:
@@ -166,6 +166,13 @@ def to_word(w: Writer, value: str, dtype: str) -> str:
     if type != bits:
         value = w.emit(f"bitcast {type} {value} to {bits}")
     return value if bits == "i64" else w.emit(f"{'sext' if dtype in SIGNED else 'zext'} {bits} {value} to i64")
+
+
+def word_of(w: Writer, value: loops.Value | loops.Buffer) -> str:
+    """A scalar, or the address of a buffer, as a word."""
+    if isinstance(value, loops.Buffer):
+        return w.emit(f"ptrtoint ptr {w.values[value]} to i64")
+    return to_word(w, w.scalar(value), dtype_of(value))
 
 
 def from_word(w: Writer, word: str, dtype: str) -> str:

@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dlang.codegen import loops
+from dlang.codegen.abi import WRITE
 from dlang.codegen.jam import Jam, jammed
 from dlang.codegen.llvm import sanitizer
-from dlang.codegen.llvm.accesses import allocate, element_address, free
+from dlang.codegen.llvm.accesses import allocate, element_address, free, has_room
 from dlang.codegen.llvm.assembly import Label, Line
 from dlang.codegen.llvm.indices import bounds
-from dlang.codegen.llvm.prefetch import has_room
 from dlang.codegen.llvm.reductions import accumulate, accumulator_types, finish, first_totals, folded, horizontal
 from dlang.codegen.llvm.safepoints import chunk, look, look_every
 from dlang.codegen.llvm.scalars import BITS, bits, iota
-from dlang.codegen.llvm.sites import WRITE
 from dlang.codegen.llvm.writer import LaneContext, Writer
 from dlang.codegen.loops import Loop, Stmt
 from dlang.codegen.traverse import walk

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from dlang.codegen.abi import caller_symbol, entry_symbol
 from dlang.codegen.llvm import capi, collector, microkernel, objects, pool, registry, support, texts, waiting, windows
-from dlang.codegen.llvm.symbols import caller_symbol, entry_symbol
 from dlang.host.foreign import address_of as c_address
 from dlang.host.platform import loader, objects as python
 from dlang.host.platform.machine import has_futexes, openblas

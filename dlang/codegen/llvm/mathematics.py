@@ -12,7 +12,7 @@ on the order of their operations. In the derivations u is 2^-53 for f64, 2^-24 f
 
 A call of libm could not be vectorised. Sine and cosine of one angle are one routine, and so is `1.0 / sqrt(x)`
 (`roots.py`). Tests compare with arbitrary-precision arithmetic. With AVX-512 its instructions take floats apart, scale
-them, estimate roots and look coefficients up in registers (`avx512.py`), on any number of lanes, so scalars and vectors
+them, estimate roots and look coefficients up in registers, on any number of lanes, so scalars and vectors
 have the same bits.
 """
 

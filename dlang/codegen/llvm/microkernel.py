@@ -22,6 +22,7 @@ A range that is through makes room for those behind it; the last one holds nothi
 
 from __future__ import annotations
 
+from dlang.codegen.abi import COLUMNS, VECTORS, lanes_of, panel, terms_of
 from dlang.codegen.llvm.emitter import FORMATS
 from dlang.codegen.llvm.panels import (
     LINE,
@@ -36,7 +37,6 @@ from dlang.codegen.llvm.panels import (
     pack_symbol,
     tile_stores,
 )
-from dlang.codegen.panel_layout import COLUMNS, VECTORS, lanes_of, panel, terms_of
 
 SLIM = {"few": VECTORS, "thin": 1}  # kinds of tiles for few columns, and vectors in a row of them
 OWN = 2  # panels for which there is room on the stack

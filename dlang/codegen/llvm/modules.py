@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlang.codegen import loops
+from dlang.codegen.abi import Site, entry_symbol
 from dlang.codegen.llvm import pool, profiling, support, texts
 from dlang.codegen.llvm.assembly import joined
 from dlang.codegen.llvm.calls import result_type, symbol
 from dlang.codegen.llvm.functions import StatementWriter, function_text
 from dlang.codegen.llvm.host_calls import flat, from_word, put, to_word
 from dlang.codegen.llvm.lines import Lines
-from dlang.codegen.llvm.processors import LEVELS, USUAL, Processor
+from dlang.codegen.llvm.objects import LEVELS, USUAL, Processor
 from dlang.codegen.llvm.scalars import Module
-from dlang.codegen.llvm.sites import Site
-from dlang.codegen.llvm.symbols import entry_symbol
 from dlang.codegen.llvm.writer import slot_type
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
+from dlang.codegen.abi import WRITE, Site
 from dlang.codegen.llvm import collector, sanitizer, support
 from dlang.codegen.llvm.accesses import byte_count, from_memory, to_memory
 from dlang.codegen.llvm.assembly import Label
 from dlang.codegen.llvm.host_calls import leave_if, put
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import memory_type
-from dlang.codegen.llvm.sites import WRITE, Site
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer, Slot
 from dlang.diagnostics import Span

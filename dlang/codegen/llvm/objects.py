@@ -1,4 +1,5 @@
-"""LLVM text to machine code for this processor. What has been compiled once is kept between processes.
+"""LLVM text to machine code for this processor, or ahead of time for another. What has been compiled once is kept
+between processes.
 
 LLVM's library is loaded when something is compiled, and not for what is found.
 """
@@ -10,22 +11,63 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlang.cache.store import digest, user_store
 from dlang.diagnostics import error
 from dlang.host.platform.machine import features as features_by_the_system, lacking
-from dlang.lazy_modules import lazy_module, llvm
+from dlang.lazy_modules import llvm
 from dlang.passes import verifying
 
-if TYPE_CHECKING:
-    from dlang.codegen.llvm import processors
-    from dlang.codegen.llvm.processors import Processor
-else:
-    processors = lazy_module("dlang.codegen.llvm.processors")
+# ---- processors ------------------------------------------------------------------------------------------------------
+NATIVE = "native"
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """name: as a person chooses it. cpu, features: as LLVM calls it and what it has beyond that. needs: what a machine
+    that is to run its code must have, as LLVM calls it. bits: of a vector register; fma: whether it multiplies and adds
+    in one operation; avx512: whether it has AVX-512 on registers of each width; gathers: whether it reads elements
+    that are not adjacent sooner by one instruction than one by one.
+    """
+
+    name: str
+    cpu: str
+    features: str
+    needs: tuple[str, ...]
+    bits: int
+    fma: bool
+    avx512: bool
+    gathers: bool
+
+    @property
+    def target_features(self) -> str:
+        """The features as LLVM is told them."""
+        return self.features if self.gathers else f"{self.features},{_ONE_BY_ONE}".removeprefix(",")
+
+
+_ONE_BY_ONE = "+prefer-no-gather,+prefer-no-scatter"
+
+_V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
+_V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
+_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+
+LEVELS = {
+    name: Processor(name, name, "", needs, bits, "fma" in needs, "avx512vl" in needs, False)
+    for name, needs, bits in (
+        ("x86-64", (), 128),
+        ("x86-64-v2", _V2, 128),
+        ("x86-64-v3", _V3, 256),
+        ("x86-64-v4", _V4, 512),
+    )
+}
+"""The levels that the ABI of System V defines for x86-64; most processors since 2013 are of the third."""
+USUAL = "x86-64-v3"
+
 
 VARIABLE = "DLANG_CPU"
 """The environment variable that has code made for a level of x86-64 below the processor here."""
@@ -80,25 +122,25 @@ def this_processor() -> Processor:
     Raises `DlangError` where `DLANG_CPU` names no level, or one that this processor does not reach.
     """
     asked = _asked_for()
-    if asked in ("", processors.NATIVE):
+    if asked in ("", NATIVE):
         return _the_one_here()
-    if asked not in processors.LEVELS:
-        named = ", ".join(f"`{name}`" for name in processors.LEVELS)
+    if asked not in LEVELS:
+        named = ", ".join(f"`{name}`" for name in LEVELS)
         raise error(
             NO_PROCESSOR, f"{VARIABLE} is `{asked}`, not a processor", None, help=(f"it is {named} or `native`",)
         )
-    lacks = lacking(processors.LEVELS[asked].needs)
+    lacks = lacking(LEVELS[asked].needs)
     if lacks is not None:
         message = f"{VARIABLE} is `{asked}`, but this processor has no `{lacks}`"
         raise error(NO_PROCESSOR, message, None, help=("leave the variable out: code is made for the processor here",))
-    return processors.LEVELS[asked]
+    return LEVELS[asked]
 
 
 def _asked_for() -> str:
     return os.environ.get(VARIABLE, "")
 
 
-def _the_one_here() -> processors.Processor:
+def _the_one_here() -> Processor:
     target()
     features = llvm.get_host_cpu_features()
     names = tuple(sorted(name for name, there in features.items() if there and lacking([name]) is None))
@@ -109,15 +151,13 @@ def _the_one_here() -> processors.Processor:
     fma = not x86 or bool(features.get("fma"))
     cpu = llvm.get_host_cpu_name()
     gathers = not (x86 and cpu.startswith("znver"))  # which are microcode there, and wait for each other
-    return processors.Processor(processors.NATIVE, cpu, features.flatten(), names, bits, fma, avx512, gathers)
+    return Processor(NATIVE, cpu, features.flatten(), names, bits, fma, avx512, gathers)
 
 
 @cache
 def processor() -> str:
     """Identifies what machine code depends on beside its text: the processor, and the compiler behind this file."""
-    here = Path(__file__)
-    made_by = [file.read_text(encoding="utf-8") for file in (here, here.with_name("processors.py"))]
-    return digest(_features(), _asked_for(), _library(), *made_by)
+    return digest(_features(), _asked_for(), _library(), Path(__file__).read_text(encoding="utf-8"))
 
 
 def _features() -> str:

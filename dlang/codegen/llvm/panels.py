@@ -5,8 +5,8 @@ A panel of `b` has as many columns as a tile, row after row; the rows of a tile 
 
 from __future__ import annotations
 
+from dlang.codegen.abi import VECTORS, lanes_of, panel, terms_of
 from dlang.codegen.llvm.emitter import FORMATS
-from dlang.codegen.panel_layout import VECTORS, lanes_of, panel, terms_of
 
 LINE = 64  # bytes of a line of a cache
 

@@ -10,17 +10,17 @@ combined in order when all are there.
 from __future__ import annotations
 
 from dlang.codegen import loops
+from dlang.codegen.abi import READ, WRITE
 from dlang.codegen.llvm import pool, sanitizer, support
 from dlang.codegen.llvm.accesses import free
 from dlang.codegen.llvm.assembly import Label
-from dlang.codegen.llvm.host_calls import from_word, leave_if, put, to_word
+from dlang.codegen.llvm.host_calls import from_word, leave_if, put, to_word, word_of
 from dlang.codegen.llvm.indices import bounds, size_value
 from dlang.codegen.llvm.pieces import PIECES
 from dlang.codegen.llvm.reductions import accumulator_dtypes, bind_results, combine_in_order, first_totals
 from dlang.codegen.llvm.scalars import bits, register_type
-from dlang.codegen.llvm.sites import READ, WRITE
 from dlang.codegen.llvm.writer import Writer
-from dlang.codegen.loops import Buffer, Parallel, Partial, Pieces, Slot
+from dlang.codegen.loops import Buffer, Parallel, Partial, Pieces
 from dlang.ir.anf import Var
 from dlang.ir.types import dtype_of
 
@@ -47,7 +47,7 @@ def parallel(w: Writer, stmt: Parallel) -> None:
     if dtypes:
         put(w, w.emit("ptrtoint ptr %partial to i64"), "%captured", pool.RESULTS)
     for k, slot in enumerate(stmt.captures):
-        put(w, _word(w, slot), "%captured", pool.CAPTURES + k)
+        put(w, word_of(w, slot), "%captured", pool.CAPTURES + k)
     further, arrays = _piece_arrays(w, stmt, low, high, length)
     piece = w.outline(lambda inner, name: _piece(inner, name, stmt))
     count = w.emit(f"call i64 @dl_parallel(ptr %ctx, ptr @{piece}, ptr %captured)")
@@ -80,7 +80,7 @@ def _piece_arrays(w: Writer, stmt: Parallel, low: str, high: str, length: str) -
         leave_if(w, w.emit(f"icmp eq ptr {pointer}, null"), support.OUT_OF_MEMORY, ())
         arrays.append(Buffer(p.own.name, p.whole.dtype))
         w.bind(arrays[-1], pointer)
-        for value in (_word(w, p.whole), _word(w, arrays[-1]), bytes):
+        for value in (word_of(w, p.whole), word_of(w, arrays[-1]), bytes):
             put(w, value, "%captured", word)
             word += 1
     return further, arrays
@@ -116,12 +116,6 @@ def _combine(w: Writer, stmt: Parallel, dtypes: list[str], count: str) -> None:
     ]
     w.begin(done)
     bind_results(w, stmt.reductions, totals)
-
-
-def _word(w: Writer, slot: Slot) -> str:
-    if isinstance(slot, Buffer):
-        return w.emit(f"ptrtoint ptr {w.values[slot]} to i64")
-    return to_word(w, w.scalar(slot), dtype_of(slot))
 
 
 def _piece(w: Writer, name: str, stmt: Parallel) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.scalars import LLVM, constant, register_type
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Reduction
 from dlang.codegen.nests import identity
 from dlang.ir.anf import FLOATS, Var
 from dlang.ir.types import dtype_of
+from dlang.ops.dtypes import register_dtype
 from dlang.ops.monoids import EXTREMA, MONOIDS, ROUNDED
 
 

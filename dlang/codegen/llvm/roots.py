@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlang.codegen.llvm import avx512
+from dlang.codegen.llvm import emitter
 from dlang.codegen.llvm.emitter import Emitter
 
 # An integer from which half of the bits of x is taken: what is left are the bits of a number within 3.5% of 1 / sqrt(x)
@@ -25,7 +25,7 @@ def rsqrt(e: Emitter, x: str) -> str:
 
 def _from_instruction(e: Emitter, x: str) -> str:
     """Refines an estimate within 2^-14, which is the result where e is NaN: for zeros, inf, and negative numbers."""
-    y = avx512.rough_rsqrt(e, x)
+    y = emitter.rough_rsqrt(e, x)
     better = _better(e, x, y, _SECOND[e.dtype])
     return e.select(e.compare("uno", better, better), y, better)
 

@@ -1,4 +1,9 @@
-"""Scalar operations as LLVM text, on one value or on a vector of lanes: what each primitive and conversion becomes."""
+"""Scalar operations as LLVM text, on one value or on a vector of lanes: what each primitive and conversion becomes.
+
+Powers of whole numbers as LLVM text: by repeated squaring, for a number or a vector of them.
+
+Threefry-2x64 as LLVM text, for one draw or a vector of them; the algorithm is in `ops/special.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +12,13 @@ import math
 import struct
 from dataclasses import dataclass, field
 
-from dlang.codegen.llvm import half, powers, texts, threefry
+from dlang.codegen.llvm import half, texts
 from dlang.codegen.llvm.assembly import TERM, Arithmetic, Line
-from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.lines import Lines
 from dlang.codegen.llvm.mathematics import Routine, circle, routine
-from dlang.codegen.llvm.processors import LEVELS, USUAL, Processor
+from dlang.codegen.llvm.objects import LEVELS, USUAL, Processor
 from dlang.ir.anf import FLOATS, HALF, SIGNED, UNSIGNED, Lit
-from dlang.ir.rounding import rounded
-from dlang.ops.dtypes import DTYPES
-from dlang.ops.expressions import operator, parsed
+from dlang.ops.dtypes import DTYPES, register_dtype, rounded
 from dlang.ops.monoids import COMBINE, EXTREMA, ROUNDED
 from dlang.ops.primitives import (
     EXACT,
@@ -27,8 +29,11 @@ from dlang.ops.primitives import (
     Instruction,
     Intrinsic,
     Sequence,
+    operator,
+    parsed,
     result_dtype,
 )
+from dlang.ops.special import PARITY, ROTATIONS, ROUNDS
 
 LLVM = {d.name: d.llvm for d in DTYPES.values()}
 """The type of a scalar in a register; in memory a truth value is an i8, and half precision has 16 bits."""
@@ -90,7 +95,7 @@ class Module:
     of what helpers call. texts: those in the program, numbered.
     expansions: the calls of mathematics so far in the function under way. lines: where instructions come from, if that
     is to be known. processor: that the code is for: only one that multiplies and adds in one operation has products and
-    sums fused (`fusion.py`). sanitizes: whether each access to memory is checked (`sanitizer.py`).
+    sums fused (`assembly.py`). sanitizes: whether each access to memory is checked (`sanitizer.py`).
     """
 
     processor: Processor = LEVELS[USUAL]
@@ -160,7 +165,7 @@ class Scalars:
         return name
 
     def arithmetic(self, operation: str, dtype: str, *operands: str, any_order: bool = False) -> str:
-        """A sum, difference, product or negative: of floats, what `fusion.py` may join."""
+        """A sum, difference, product or negative: of floats, what `assembly.py` may join."""
         if dtype not in FLOATS:
             return self.binary(operation, dtype, *operands)
         self.module.names += 1
@@ -280,7 +285,7 @@ class Scalars:
                 raise AssertionError(f"no instructions for {name}")
 
     def _random(self, word: int, args: list[str]) -> str:
-        symbol, result, text = threefry.routine(self.width)
+        symbol, result, text = random_routine(self.width)
         self.module.helpers[symbol] = text
         type = self.type("u64")
         both = self.emit(f"call {result} @{symbol}({', '.join(f'{type} {a}' for a in args)})")
@@ -360,7 +365,7 @@ class Scalars:
     def _power(self, dtypes: tuple[str, ...], args: list[str], exponent: int | None) -> str:
         dtype = dtypes[0]
         x, y = args
-        if exponent is not None and exponent in powers.SQUARED and (exponent >= 0 or dtype in FLOATS):
+        if exponent is not None and exponent in SQUARED and (exponent >= 0 or dtype in FLOATS):
             return self._constant_power(dtype, x, exponent)
         if dtype in FLOATS:
             if dtypes[1] in FLOATS:
@@ -369,7 +374,7 @@ class Scalars:
         wide = "u64" if dtype in UNSIGNED else "i64"
         base = self.convert(x, dtype, wide)
         power = self.convert(y, dtypes[1], "i64")
-        self.module.helpers["dl_powi"] = powers.OF_INTEGERS
+        self.module.helpers["dl_powi"] = OF_INTEGERS
         return self.convert(self.by_lane("dl_powi", [(base, wide), (power, "i64")], wide), wide, dtype)
 
     def _whole_power(self, dtype: str, x: str, y: str) -> str:
@@ -378,7 +383,7 @@ class Scalars:
         self.module.declare(copysign, number, number, number)
         logarithmic = self._routine("pow", dtype)
         self.module.expand(logarithmic)
-        symbol, text = powers.of_floats(logarithmic, copysign, LLVM[dtype], self.width)
+        symbol, text = of_floats(logarithmic, copysign, LLVM[dtype], self.width)
         self.module.helpers[symbol] = text
         return self.emit(f"call {number} @{symbol}({number} {x}, {self.type('i64')} {y})")
 
@@ -494,3 +499,140 @@ class Scalars:
             beats = self.compare(sign + ("gt" if largest else "lt"), dtype, new, best)
             level = self.compare(sign + ("ge" if largest else "le"), dtype, new, best)
         return self.binary("or", "bool", beats, self.binary("and", "bool", level, first))
+
+
+# ---- powers of whole numbers -----------------------------------------------------------------------------------------
+SQUARED = range(-32, 65)
+"""The exponents for which floats are squared: for others the error of that would be more than that of a logarithm."""
+
+OF_INTEGERS = """define internal i64 @dl_powi(i64 %x, i64 %y) nounwind willreturn memory(none) {
+entry:
+  br label %head
+head:
+  %b = phi i64 [ %x, %entry ], [ %b2, %next ]
+  %e = phi i64 [ %y, %entry ], [ %e2, %next ]
+  %r = phi i64 [ 1, %entry ], [ %r2, %next ]
+  %more = icmp sgt i64 %e, 0
+  br i1 %more, label %next, label %done
+next:
+  %odd = trunc i64 %e to i1
+  %m = mul i64 %r, %b
+  %r2 = select i1 %odd, i64 %m, i64 %r
+  %b2 = mul i64 %b, %b
+  %e2 = lshr i64 %e, 1
+  br label %head
+done:
+  ret i64 %r
+}
+"""
+
+
+def of_floats(power: Routine, copysign: str, scalar: str, width: int) -> tuple[str, str]:
+    """The symbol and the text of a function of floats and of exponents, which are i64; each lane gives what it gives
+    alone.
+
+    power: the function of two floats, for exponents that are not small. copysign: the name of LLVM's intrinsic.
+    """
+    number, whole, truth = [t if width == 1 else f"<{width} x {t}>" for t in (scalar, "i64", "i1")]
+
+    def all_of(value: object, type: str) -> str:
+        return str(value) if width == 1 else f"splat ({type} {value})"
+
+    def any_of(name: str, lanes: str) -> str:
+        if width == 1:
+            return f"%{name} = or i1 {lanes}, false"
+        return f"%{name}.bits = bitcast {truth} {lanes} to i{width}\n  %{name} = icmp ne i{width} %{name}.bits, 0"
+
+    zero, one = all_of(0, "i64"), all_of("1.0", scalar)
+    symbol = power.symbol.replace("dl_pow_", "dl_powi_")
+    text = f"""define internal {number} @{symbol}({number} %x, {whole} %y) nounwind willreturn memory(none) {{
+entry:
+  %below = icmp slt {whole} %y, {zero}
+  %opposite = sub {whole} {zero}, %y
+  %size = select {truth} %below, {whole} %opposite, {whole} %y
+  %place = sub {whole} %y, {all_of(SQUARED.start, "i64")}
+  %large = icmp uge {whole} %place, {all_of(len(SQUARED), "i64")}
+  %first = select {truth} %large, {whole} {zero}, {whole} %size
+  {any_of("inverts", "%below")}
+  {any_of("leaves", "%large")}
+  br label %squaring
+squaring:
+  %b = phi {number} [ %x, %entry ], [ %b2, %squaring ]
+  %e = phi {whole} [ %first, %entry ], [ %e2, %squaring ]
+  %r = phi {number} [ {one}, %entry ], [ %r2, %squaring ]
+  %odd = trunc {whole} %e to {truth}
+  %m = fmul {number} %r, %b
+  %r2 = select {truth} %odd, {number} %m, {number} %r
+  %b2 = fmul {number} %b, %b
+  %e2 = lshr {whole} %e, {all_of(1, "i64")}
+  %rest = icmp ne {whole} %e2, {zero}
+  {any_of("more", "%rest")}
+  br i1 %more, label %squaring, label %squared
+squared:
+  br i1 %inverts, label %inverse, label %small
+inverse:
+  %quotient = fdiv {number} {one}, %r2
+  %inverted = select {truth} %below, {number} %quotient, {number} %r2
+  br label %small
+small:
+  %s = phi {number} [ %r2, %squared ], [ %inverted, %inverse ]
+  br i1 %leaves, label %logarithm, label %done
+logarithm:
+  %real = sitofp {whole} %y to {number}
+  %p = call {number} @{power.symbol}({number} %x, {number} %real)
+  ; a large exponent loses its last bit as a float, and the sign of the power is in that
+  %is_odd = trunc {whole} %y to {truth}
+  %same = call {number} @{copysign}({number} %p, {number} %x)
+  %signed = select {truth} %is_odd, {number} %same, {number} %p
+  %both = select {truth} %large, {number} %signed, {number} %s
+  br label %done
+done:
+  %result = phi {number} [ %s, %small ], [ %both, %logarithm ]
+  ret {number} %result
+}}
+"""
+    return symbol, text
+
+
+# ---- random bits -----------------------------------------------------------------------------------------------------
+def random_routine(width: int) -> tuple[str, str, str]:
+    """The symbol, the result's type and the text of a function of four words: key, key, counter, counter.
+
+    It is inlined, and code generation merges what is equal in a block: both words of a draw cost one hash.
+    """
+    word = "i64" if width == 1 else f"<{width} x i64>"
+    result = f"{{ {word}, {word} }}"
+    lines: list[str] = []
+
+    def emit(text: str) -> str:
+        lines.append(f"  %v{len(lines)} = {text}")
+        return f"%v{len(lines) - 1}"
+
+    def constant(value: int) -> str:
+        return str(value) if width == 1 else f"splat (i64 {value})"
+
+    def add(x: str, y: str) -> str:
+        return emit(f"add {word} {x}, {y}")
+
+    def xor(x: str, y: str) -> str:
+        return emit(f"xor {word} {x}, {y}")
+
+    def rotated(x: str, places: int) -> str:
+        left = emit(f"shl {word} {x}, {constant(places)}")
+        right = emit(f"lshr {word} {x}, {constant(64 - places)}")
+        return emit(f"or {word} {left}, {right}")
+
+    keys = ("%k0", "%k1", xor(xor("%k0", "%k1"), constant(PARITY)))
+    x, y = add("%c0", "%k0"), add("%c1", "%k1")
+    for r in range(ROUNDS):
+        x = add(x, y)
+        y = xor(rotated(y, ROTATIONS[r % len(ROTATIONS)]), x)
+        if r % 4 == 3:
+            s = r // 4 + 1
+            x, y = add(x, keys[s % 3]), add(y, add(keys[(s + 1) % 3], constant(s)))
+    first = emit(f"insertvalue {result} poison, {word} {x}, 0")
+    both = emit(f"insertvalue {result} {first}, {word} {y}, 1")
+    symbol = "dl_threefry" + ("" if width == 1 else f"_v{width}")
+    params = ", ".join(f"{word} %{name}" for name in ("k0", "k1", "c0", "c1"))
+    head = f"define internal {result} @{symbol}({params}) alwaysinline nounwind willreturn memory(none)"
+    return symbol, result, "\n".join([f"{head} {{", "entry:", *lines, f"  ret {result} {both}", "}", ""])

@@ -10,10 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dlang.codegen.llvm.avx512 import TABLE, looked_up
-from dlang.codegen.llvm.coefficients import DIGAMMA_ROOT, LGAMMA_REST, PI, POLYNOMIALS
-from dlang.codegen.llvm.emitter import Emitter
-from dlang.codegen.llvm.erf_pieces import ERF_CENTRES, ERF_PIECES, ERF_STEP
+from dlang.codegen.llvm.coefficients import (
+    DIGAMMA_ROOT,
+    ERF_CENTRES,
+    ERF_PIECES,
+    ERF_STEP,
+    LGAMMA_REST,
+    PI,
+    POLYNOMIALS,
+)
+from dlang.codegen.llvm.emitter import TABLE, Emitter, looked_up
 from dlang.codegen.llvm.exponentials import exp, exp_of_negative, log, log_double
 
 Function = Callable[[Emitter, str], str]

@@ -10,9 +10,9 @@ After Dukhan, The indirect convolution algorithm, 2019.
 
 from __future__ import annotations
 
+from dlang.codegen.abi import VECTORS, lanes_of, panel, terms_of
 from dlang.codegen.llvm.emitter import FORMATS
 from dlang.codegen.llvm.panels import declarations, heights_of, masks, opaque, tile_stores
-from dlang.codegen.panel_layout import VECTORS, lanes_of, panel, terms_of
 
 KINDS = {"wide": VECTORS, "thin": 1}  # of tiles, and vectors in a row of them
 

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from dlang.codegen import loops
-from dlang.codegen.llvm.assembly import Label, Line, Place, joined
-from dlang.codegen.llvm.fusion import fused
+from dlang.codegen.abi import Site
+from dlang.codegen.llvm.assembly import Label, Line, Place, fused, joined
 from dlang.codegen.llvm.scalars import Module, Scalars, constant, llvm_type
-from dlang.codegen.llvm.sites import Site
 from dlang.codegen.loops import Buffer, Slot, Stmt, Value
 from dlang.codegen.neighbours import Group, groups
 from dlang.diagnostics import Span
@@ -37,7 +36,7 @@ class LaneContext:
     """A loop being written for several iterations at once. mask: which lanes are in use, if not all.
 
     vectors: what differs between lanes; depths: of loops, at which that exists.
-    asks: whether it asks for what later iterations read (`prefetch.py`).
+    asks: whether it asks for what later iterations read (`accesses.py`).
     """
 
     var: Var

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dlang.codegen.abi import entry_symbol
 from dlang.codegen.llvm.support import CALLS, DEADLINE, INTERVAL
-from dlang.codegen.llvm.symbols import entry_symbol
 from dlang.ops.dtypes import DTYPES, TRUNCATED
 
 NAME = "xla"

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from dlang.cache.store import digest, user_store
+from dlang.codegen.abi import FOREIGN, LARGEST_INDEX, Kernel
 from dlang.codegen.cuda.printing import source
-from dlang.codegen.kernel import FOREIGN, LARGEST_INDEX, Kernel
 from dlang.diagnostics import error
+from dlang.host.cuda import address_of
 from dlang.host.half import bf16_of_bits
 from dlang.host.platform import portable
 from dlang.lazy_modules import np, subprocess
@@ -66,8 +67,8 @@ class EmulatedDriver:
         self.device = self.blas = self.library.dl_device_open(self.capacity)
         weakref.finalize(self, self.library.dl_device_close, self.device)
         names = ("dl_launch", "dl_copy", "dl_fill", "dl_record")
-        self.functions = Functions(*[_address(getattr(self.library, name)) for name in names])
-        self.product = _address(self.library.dl_product)
+        self.functions = Functions(*[address_of(getattr(self.library, name)) for name in names])
+        self.product = address_of(self.library.dl_product)
         self.reorder(self.order)
         self.limit(self.largest_index)
 
@@ -232,12 +233,6 @@ class EmulatedGraph:
         status = self.driver.library.dl_graph_launch(self.driver.device, self.number)
         if status:
             raise self.driver.error(status)
-
-
-def _address(function: Any) -> int:
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    assert address is not None
-    return address
 
 
 @cache

@@ -12,7 +12,7 @@ from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
 from dlang.grammar.syntax import children
 from dlang.interpret.code import Step
-from dlang.interpret.compile import step_of
+from dlang.interpret.interpreter import step_of
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Var
 from dlang.ir.marks import BACKWARD, Mark, is_mark, is_reversed, mark_of
@@ -490,7 +490,3 @@ def _is_backward(let: Let) -> bool:
 
 def _site(c: CallSite) -> object:
     return (c.label, None if c.span is None else (c.span.source.file.path, c.span.first))
-
-
-def vars_of(atoms: tuple[Atom, ...]) -> list[Var]:
-    return [a for a in atoms if isinstance(a, Var)]

@@ -22,18 +22,7 @@ from dlang.ir.values import array_of
 from dlang.polynomials import Poly
 from dlang.specialize.specialize import Entry
 from dlang.specialize.types import Bound, MonoArray, MonoData, MonoEnum, MonoName, MonoNode, MonoTuple
-from dlang.specialize.values import (
-    ArrayV,
-    DataV,
-    EnumV,
-    Many,
-    NodeV,
-    ScalarV,
-    TupleV,
-    Value,
-    contains_function,
-    leaves,
-)
+from dlang.specialize.values import ArrayV, DataV, EnumV, Many, NodeV, ScalarV, TupleV, Value, contains_function, leaves
 from dlang.tools.debugger.machine import Seen
 from dlang.tools.debugger.values import leaves_of
 from dlang.typecheck.program import Checked, check_item

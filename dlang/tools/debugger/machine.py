@@ -25,8 +25,8 @@ from dlang.interpret.operations import Effect, bounds, goes_on
 from dlang.interpret.points import box_of, points_of
 from dlang.ir import anf
 from dlang.ir.anf import Scalar, Token, Var
+from dlang.ir.crossing import Node
 from dlang.ir.marks import BACKWARD, COTANGENT, FORWARD, REVERSED
-from dlang.ir.node import Node
 from dlang.ir.values import Version, accept, size_of, value_of
 from dlang.specialize.names import Name
 from dlang.tools.debugger.code import (

@@ -354,7 +354,7 @@ def first_found(d: Debugger, sought: Sought, steps: int) -> tuple[Origin, int] |
     given = [s.frame.env[v] for v in i.let.vars if is_float(v)]
     value = next((x for x in given if sought is Sought.DROPPED or not is_finite(x)), None)
     backward = before.frame.backward(i.spot.via) if i.spot is not None else bool(before.frame.passes)
-    origin = Origin(sought, i, before, value, backward, _cotangent(d, sought, around) if backward else None)
+    origin = Origin(sought, i, before, value, backward, _cotangent(sought, around) if backward else None)
     return origin, after
 
 
@@ -378,7 +378,7 @@ def _in_points(d: Debugger, sought: Sought, before: State, i: Instruction) -> tu
     return None
 
 
-def _cotangent(d: Debugger, sought: Sought, around: list[tuple[Timeline, int]]) -> tuple[Seen, Seen | None] | None:
+def _cotangent(sought: Sought, around: list[tuple[Timeline, int]]) -> tuple[Seen, Seen | None] | None:
     """The variable whose cotangent is the first from there on, or the first that is not finite."""
     for timeline, after in reversed(around):
         s = timeline.at(after).copy()

@@ -14,7 +14,7 @@ from dlang.ad.signatures import carries
 from dlang.diagnostics import Span
 from dlang.host.text import format_value
 from dlang.ir.anf import FLOATS, INTEGERS, Lit
-from dlang.ir.node import Node
+from dlang.ir.crossing import Node
 from dlang.ir.values import Version, array_of, literal
 from dlang.specialize.layouts import Layout
 from dlang.specialize.values import (

@@ -6,18 +6,7 @@ import re
 from typing import ClassVar
 
 from pygments.lexer import RegexLexer, bygroups, default, include, words
-from pygments.token import (
-    Comment,
-    Error,
-    Keyword,
-    Name,
-    Number,
-    Operator,
-    Punctuation,
-    String,
-    Text,
-    Whitespace,
-)
+from pygments.token import Comment, Error, Keyword, Name, Number, Operator, Punctuation, String, Text, Whitespace
 
 from dlang.grammar import lexer
 from dlang.tools.highlighting import BUILTIN_FUNCTIONS, BUILTIN_TYPES, END, PRELUDE_CONSTRUCTORS, SUFFIX, TYPE_CLASSES

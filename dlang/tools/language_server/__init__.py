@@ -4,7 +4,7 @@
 checks again what an edit touches), the names in it. `names.py` finds by scopes alone what a name stands for, also in a
 file that does not check; `references.py` decides what is left open there, over all files. Each feature is a file of
 functions of a document and a position; `server.py` binds them to the protocol, which is pygls's. What the session
-needs, too, such as the call around a place, is in `tools/assistance/`.
+needs, too, such as the call around a place, is in `tools/assistance.py`.
 
 Names are found by scopes, so a keystroke costs only the declaration that it changed; a test compares them with what the
 checker says of every name in the library and the examples. A rename gives the files its texts for a moment

@@ -11,7 +11,7 @@ from lsprotocol import types as lsp
 from dlang.diagnostics import Diagnostic, Fix, Span
 from dlang.grammar import syntax as s
 from dlang.grammar.syntax import walk
-from dlang.tools.assistance.signatures import inferred
+from dlang.tools.assistance import inferred
 from dlang.tools.explain import PAGES
 from dlang.tools.language_server.describe import entry_of, shown_type
 from dlang.tools.language_server.documents import Document, Project

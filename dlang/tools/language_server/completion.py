@@ -15,17 +15,20 @@ from dlang.grammar import parser, syntax as s
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS
 from dlang.grammar.newlines import OPENERS
 from dlang.grammar.syntax import walk
-from dlang.tools.assistance.signatures import Signature, flat, takes, taking
-from dlang.tools.assistance.situation import (
+from dlang.tools.assistance import (
     INTERPOLATION,
     CallAt,
+    Signature,
     Situation,
     call_at,
     expected,
+    flat,
     open_brackets,
     path_of_import,
     receiver,
     situation,
+    takes,
+    taking,
 )
 from dlang.tools.language_server.describe import documentation, entry_of, headline, shown_type, signature_of
 from dlang.tools.language_server.documents import Document

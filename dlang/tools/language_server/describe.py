@@ -10,9 +10,9 @@ from lsprotocol import types as lsp
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.grammar.syntax import walk
-from dlang.recursion import recursion
-from dlang.tools.assistance import signatures
-from dlang.tools.assistance.signatures import Signature, as_written, flat, inferred, of_builtin, pattern_text
+from dlang.process import recursion
+from dlang.tools import assistance
+from dlang.tools.assistance import Signature, as_written, flat, inferred, of_builtin, pattern_text
 from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.names import FieldOf, Global, Local, Occurrence
 from dlang.tools.language_server.protocol import offset_at, range_of
@@ -108,7 +108,7 @@ def headline(document: Document, target: Definition, type_here: Type | None = No
         case Definition(kind="module"):
             return f"import {target.name}"
         case Definition(kind="class" | "builtin"):
-            text = signatures.signature(target.name)
+            text = assistance.signature(target.name)
             return f"fn {target.name}{text}" if text and not target.name[0].isupper() else target.name
         case Definition(kind="function"):
             signature = signature_of(document, target)
@@ -164,7 +164,7 @@ def documentation(target: Definition) -> str:
     """The `##` lines of a definition."""
     match target:
         case Definition(kind="builtin" | "class"):
-            return signatures.words(target.name)
+            return assistance.words(target.name)
         case Definition(kind="module", document=Document() as other):
             return other.outline.doc
         case Definition(
@@ -199,7 +199,7 @@ def hover(document: Document, position: lsp.Position) -> lsp.Hover | None:
     if occurrence is not None:
         target = definition(document, occurrence.target)
         if target is not None:
-            code = headline(document, target, type_here(document, occurrence, target))
+            code = headline(document, target, type_here(document, occurrence))
             given = given_here(document, occurrence)
             if given is not None and not code.endswith(f"-> {(shown := shown_type(given))}"):
                 code += f"\n# gives {shown} here"
@@ -207,7 +207,7 @@ def hover(document: Document, position: lsp.Position) -> lsp.Hover | None:
     return _of_expression(document, offset)
 
 
-def type_here(document: Document, occurrence: Occurrence, target: Definition) -> Type | None:
+def type_here(document: Document, occurrence: Occurrence) -> Type | None:
     """The type that a value has where it is used."""
     span = occurrence.span
     match occurrence.target:

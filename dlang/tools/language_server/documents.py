@@ -19,8 +19,8 @@ from dlang.diagnostics import Diagnostic, DlangError, Source, Span
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
 from dlang.identity import ByIdentity
-from dlang.recursion import recursion
-from dlang.tools.files import programs_in
+from dlang.process import recursion
+from dlang.tools.arguments import programs_in
 from dlang.tools.language_server.names import Known, Names, Occurrence, Scope, names_of
 from dlang.tools.language_server.protocol import PartsCache
 from dlang.typecheck.cache import Observed

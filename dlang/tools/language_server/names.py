@@ -12,7 +12,7 @@ from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.grammar.syntax import children
 from dlang.ops.functions import DERIVES
-from dlang.tools.assistance.situation import GIVE_FUNCTIONS
+from dlang.tools.assistance import GIVE_FUNCTIONS
 from dlang.typecheck.types import DTYPES
 
 _ARGUMENT = re.compile(r"([\w']+)\s*=\s*$")

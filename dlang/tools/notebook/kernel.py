@@ -12,7 +12,7 @@ from ipykernel.kernelbase import Kernel
 from dlang import __version__
 from dlang.diagnostics import DlangError
 from dlang.grammar.lexer import NAME
-from dlang.tools.assistance.situation import call_at, situation
+from dlang.tools.assistance import call_at, situation
 from dlang.tools.notebook.cells import Display, Notebook, bundle, message
 from dlang.tools.repl.commands import doc_of
 from dlang.tools.repl.completion import candidates

@@ -1,9 +1,10 @@
-"""The commands of a session: words that begin with a colon, a row of the table each."""
+"""The commands of a session: words that begin with a colon, a row of the table each; and the settings of `:set`."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,23 +12,23 @@ from pathlib import Path
 from statistics import median
 from textwrap import wrap
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dlang.diagnostics import Diagnostic, Source, Span, error, render, shown
-from dlang.driver import call, check, errors_of, lower, read_source
+from dlang.driver import BACKENDS, call, check, errors_of, lower, read_source
 from dlang.dump_ir import STAGES, listing, request
 from dlang.grammar import syntax as s
 from dlang.lazy_modules import lazy_module, np
+from dlang.runtime.devices import driver_of
 from dlang.runtime.memory import in_units, memory_use
 from dlang.spelling import closest, plural
 from dlang.tools import pictures
-from dlang.tools.files import replace_file
+from dlang.tools.arguments import replace_file
 from dlang.tools.pictures import Picture
 from dlang.tools.repl.compose import RESULT, calling, decide, derivative, function_of, type_of_function
 from dlang.tools.repl.inputs import split, with_file
 from dlang.tools.repl.names import documentation, library_module, meaning
 from dlang.tools.repl.session import Answer, Session, Shown, Stopwatch
-from dlang.tools.repl.settings import SETTINGS, Settings, setting
 from dlang.tools.repl.state import LAST, State, StoredValue, items_of, mentions
 from dlang.tools.report import coloured, painted
 from dlang.typecheck import core
@@ -37,15 +38,132 @@ from dlang.typecheck.types import UNIT, Type, TypeFn
 
 if TYPE_CHECKING:
     from dlang.grammar import parser
+    from dlang.runtime import threads
     from dlang.tools import program_graph
     from dlang.tools.program_graph import Graph
     from dlang.tools.repl import values
+    from dlang.tools.repl.values import Style
 else:
     program_graph = lazy_module("dlang.tools.program_graph")
     values = lazy_module("dlang.tools.repl.values")
     parser = lazy_module("dlang.grammar.parser")
+    threads = lazy_module("dlang.runtime.threads")
+
+# ---- settings --------------------------------------------------------------------------------------------------------
+NARROWEST, MOST_DIGITS = 20, 17
 
 
+@dataclass(slots=True)
+class Settings:
+    """precision: digits behind the point; width: columns, None for those of the terminal."""
+
+    precision: int | None = None
+    width: int | None = None
+
+    @property
+    def style(self) -> Style:
+        from dlang.tools.repl.values import Style
+
+        return Style(self.columns, self.precision)
+
+    @property
+    def columns(self) -> int:
+        return self.width if self.width is not None else max(shutil.get_terminal_size().columns, NARROWEST)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """values: what it can be, in words; choices: if they are few."""
+
+    name: str
+    values: str
+    help: str
+    get: Callable[[Session, Settings], object]
+    set: Callable[[Session, Settings, str], None]
+    choices: tuple[str, ...] = ()
+
+
+def _whole(text: str, least: int, most: int, what: str) -> int:
+    if not re.fullmatch("-?[0-9]{1,19}", text) or not least <= int(text) <= most:
+        _refuse(what, text, f"a number from {least} to {most}")
+    return int(text)
+
+
+def _refuse(what: str, text: str, wanted: str) -> NoReturn:
+    raise error("E0980", f"`{what}` is {wanted}, not `{text}`", None, help=("`:set` alone shows all settings",))
+
+
+def _set_precision(session: Session, settings: Settings, text: str) -> None:
+    settings.precision = None if text == "auto" else _whole(text, 0, MOST_DIGITS, "precision")
+
+
+def _set_width(session: Session, settings: Settings, text: str) -> None:
+    settings.width = None if text == "auto" else _whole(text, NARROWEST, 10_000, "width")
+
+
+def _set_seed(session: Session, settings: Settings, text: str) -> None:
+    session.state = replace(session.state, seed=_whole(text, -(2**63), 2**63 - 1, "seed"))
+
+
+def _threads() -> int:
+    return threads.default_pool().threads
+
+
+def _set_threads(session: Session, settings: Settings, text: str) -> None:
+    threads.default_pool().limit(_whole(text, 1, threads.MOST, "threads"))
+
+
+def _set_backend(session: Session, settings: Settings, text: str) -> None:
+    for backend in BACKENDS:
+        if backend == text:
+            driver_of(backend)  # or an error that says what is missing
+            session.backend = backend
+            return
+    _refuse("backend", text, f"one of {', '.join(BACKENDS)}")
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "backend",
+        "cpu, interp, cuda or cuda-emulated",
+        "what runs inputs",
+        lambda session, _: session.backend,
+        _set_backend,
+        ("cpu", "interp", "cuda", "cuda-emulated"),
+    ),
+    Setting(
+        "precision",
+        "digits, or auto",
+        "digits of floats behind the point",
+        lambda _, settings: "auto" if settings.precision is None else settings.precision,
+        _set_precision,
+        ("auto",),
+    ),
+    Setting("seed", "a number", "of the next random numbers", lambda session, _: session.state.seed, _set_seed),
+    Setting("threads", "a number", "that work on large loops", lambda *_: _threads(), _set_threads),
+    Setting(
+        "width",
+        "columns, or auto",
+        "of lines of values",
+        lambda _, settings: "auto" if settings.width is None else settings.width,
+        _set_width,
+        ("auto",),
+    ),
+)
+
+
+def setting(name: str) -> Setting:
+    """A setting by its name. Raises `DlangError`."""
+    for known in SETTINGS:
+        if known.name == name:
+            return known
+    names = [known.name for known in SETTINGS]
+    close = closest(name, names)
+    help = (f"did you mean `{close}`?",) if close is not None else (f"there are {', '.join(names)}",)
+    raise error("E0980", f"there is no setting `{name}`", None, help=help)
+
+
+# ---- conversations and their commands --------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Conversation:
     """A session with its settings. verbose: whether it says more than values: types, and what was declared."""

@@ -13,22 +13,24 @@ from dlang.grammar import syntax as s
 from dlang.grammar.lexer import KEYWORDS, tokenize
 from dlang.grammar.newlines import CLOSERS, NEEDS_MORE, OPENERS
 from dlang.grammar.parser import parse
-from dlang.tools.assistance.signatures import Signature, functions, takes, taking
-from dlang.tools.assistance.situation import (
+from dlang.tools.assistance import (
+    Signature,
     Situation,
     call_at,
     expected,
+    functions,
     open_brackets,
     path_of_import,
     receiver,
     situation,
+    takes,
+    taking,
 )
-from dlang.tools.repl.commands import COMMANDS, Command
+from dlang.tools.repl.commands import COMMANDS, SETTINGS, Command
 from dlang.tools.repl.compose import RESULT
 from dlang.tools.repl.inputs import split
 from dlang.tools.repl.names import imported_module, meaning, signature, signature_of
 from dlang.tools.repl.session import Session
-from dlang.tools.repl.settings import SETTINGS
 from dlang.tools.repl.state import LAST, StoredValue, items_of
 from dlang.typecheck.annotations import EFFECTS
 from dlang.typecheck.printing import Names
@@ -141,7 +143,7 @@ def _of_input(session: Session, at: Situation) -> Iterator[Candidate]:
             yield from _matching(at, ((name, "") for name in known))
         case "member":
             table = imported_module(session, path_of_import(at))
-            yield from _matching(at, _members(table, checked) if table is not None else ())
+            yield from _matching(at, _members(table) if table is not None else ())
         case _ if at.previous == ".":
             yield from _behind_point(session, checked, at)
         case _ if at.previous == "|>":
@@ -168,7 +170,7 @@ def _behind_point(session: Session, checked: Checked, at: Situation) -> Iterator
         return
     entry = meaning(checked, expression) if expression not in session.state.values else None
     if isinstance(entry, ModuleTable):
-        yield from _matching(at, _members(entry, checked))
+        yield from _matching(at, _members(entry))
         return
     t = type_at(session, at, expression)
     if t is None:
@@ -179,7 +181,7 @@ def _behind_point(session: Session, checked: Checked, at: Situation) -> Iterator
         yield Candidate(f" |> {c.text}", point, c.text, c.meta)
 
 
-def _members(table: ModuleTable, checked: Checked) -> Iterator[tuple[str, str]]:
+def _members(table: ModuleTable) -> Iterator[tuple[str, str]]:
     for name in sorted(table.core.functions):
         if not name.startswith("_"):
             yield name, scheme_text(table.core.functions[name])
@@ -201,10 +203,10 @@ def _functions(checked: Checked, at: Situation, t: Type | None) -> Iterator[Cand
     """The functions whose first parameter may be of a type."""
     for name, entry in taking(checked, t):
         if name.startswith(at.prefix):
-            yield Candidate(name, at.start, name, _meta(name, entry, checked))
+            yield Candidate(name, at.start, name, _meta(entry, checked))
 
 
-def _meta(name: str, entry: FnEntry | BuiltinEntry, checked: Checked) -> str:
+def _meta(entry: FnEntry | BuiltinEntry, checked: Checked) -> str:
     shown = signature("", entry, checked)
     return shown.result if isinstance(entry, FnEntry) and entry.decl.kind == "const" else str(shown)
 
@@ -228,7 +230,7 @@ def _anywhere(session: Session, checked: Checked, at: Situation) -> Iterator[Can
     yield from _matching(at, ((name, "") for name in local_names(at) if name != at.prefix))
     for name, entry in functions(checked):
         if name.startswith(at.prefix):
-            yield Candidate(name, at.start, name, _meta(name, entry, checked))
+            yield Candidate(name, at.start, name, _meta(entry, checked))
     yield from _matching(at, ((name, "") for name in _types_and_constructors(checked)))
     yield from _matching(at, ((table, "module") for table in _imported(checked)))
     yield from _matching(at, ((word, "") for word in _STATEMENTS))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error, own_help
 from dlang.grammar import syntax as s
 from dlang.grammar.syntax import children, walk
-from dlang.tools.assistance.situation import GIVE_FUNCTIONS
+from dlang.tools.assistance import GIVE_FUNCTIONS
 from dlang.tools.repl.names import meaning, signature, type_of_name
 from dlang.tools.repl.state import LAST, VALUE, Recipe, State, StoredValue, annotation, items_of, mentions
 from dlang.typecheck import core

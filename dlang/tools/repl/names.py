@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Source
 from dlang.lazy_modules import lazy_module
 from dlang.ops.functions import SCHEMES
-from dlang.tools.assistance import signatures
-from dlang.tools.assistance.signatures import Signature, inferred, of_builtin
+from dlang.tools import assistance
+from dlang.tools.assistance import Signature, inferred, of_builtin
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
@@ -32,7 +32,7 @@ def meaning(checked: Checked, path: str) -> Meaning | None:
     table = checked.table
     *modules, name = path.split(".")
     for module in modules:
-        inner = module_of(checked, table, module)
+        inner = module_of(table, module)
         if inner is None:
             return None
         table = inner
@@ -50,7 +50,7 @@ def meaning(checked: Checked, path: str) -> Meaning | None:
     return constructor[0] if constructor is not None else None
 
 
-def module_of(checked: Checked, table: ModuleTable, name: str) -> ModuleTable | None:
+def module_of(table: ModuleTable, name: str) -> ModuleTable | None:
     """A module that a module imports by a name."""
     entry = table.entries.get(name)
     return entry.table if isinstance(entry, ModuleEntry) else None
@@ -64,7 +64,7 @@ def library_module(session: Session, name: str) -> Checked | None:
 def imported_module(session: Session, path: tuple[str, ...]) -> ModuleTable | None:
     """The module that an import would find."""
     checked = _importing(session, ".".join(path))
-    return module_of(checked, checked.table, path[-1]) if path else None
+    return module_of(checked.table, path[-1]) if path else None
 
 
 def _importing(session: Session, name: str) -> Checked:
@@ -117,7 +117,7 @@ def documentation(path: str, named: Meaning, checked: Checked) -> str:
         case FnEntry(decl=decl):
             return _page(f"fn {signature(name, named, checked)}", decl.doc)
         case BuiltinEntry():
-            return _page(f"fn {signature(name, named, checked)}", signatures.words(name))
+            return _page(f"fn {signature(name, named, checked)}", assistance.words(name))
         case DataDecl():
             return _page(_datatype(named), named.doc)
         case ModuleTable():

@@ -27,8 +27,7 @@ from prompt_toolkit.styles import Style
 
 from dlang.diagnostics import DlangError
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS, Token, tokenize
-from dlang.tools.assistance.signatures import Signature
-from dlang.tools.assistance.situation import call_at, situation
+from dlang.tools.assistance import Signature, call_at, situation
 from dlang.tools.repl.commands import COMMANDS, Conversation, type_of
 from dlang.tools.repl.completion import candidates
 from dlang.tools.repl.inputs import INDENT, MORE, PROMPT, incomplete, indentation

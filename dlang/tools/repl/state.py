@@ -372,15 +372,11 @@ def written(t: ty.Type, form: Value, leaves: Sequence[Any], names: Mapping[ty.Da
         known.setdefault(poly, count)
         remainder = _at(poly, known)
         match list(dict.fromkeys(remainder.atoms())):
-            case [ty.SizeVar() as v] if _is_linear(remainder, v):
+            case [ty.SizeVar() as v] if remainder.is_linear(v):
                 factor, more = remainder.coefficient(v).constant, remainder.without(v).constant
                 if factor is not None and more is not None:
                     known[Poly.of(v)] = int((count - more) / factor)
     return _text(t, known, names or {})
-
-
-def _is_linear(poly: Poly[ty.SizeAtom], v: ty.SizeVar) -> bool:
-    return all(m.count(v) <= 1 for m in poly.terms)
 
 
 def _counts(t: ty.Type, form: Value, leaves: Iterator[Any], axes: int = 0) -> Iterator[tuple[ty.Size, int]]:

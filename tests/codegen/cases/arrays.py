@@ -7,18 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Concat,
-    IndexExpr,
-    LinalgOp,
-    Read,
-    ScatterAdd,
-    Var,
-    fresh,
-    poly,
-)
+from dlang.ir.anf import Array, Atom, Concat, IndexExpr, LinalgOp, Read, ScatterAdd, Var, fresh, poly
 from dlang.ir.builder import Builder, axis, boolean, f64, i64
 from dlang.polynomials import Poly
 from tests.codegen.cases.case import I64, Cases, size_and_matrix, size_and_vector

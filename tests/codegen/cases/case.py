@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 
 from dlang.diagnostics import Source, Span
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Function,
-    Program,
-    Scalar,
-    Var,
-    poly,
-)
+from dlang.ir.anf import Array, Atom, Function, Program, Scalar, Var, poly
 from dlang.ir.builder import Builder
 
 I64 = Scalar("i64")

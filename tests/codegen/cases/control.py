@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from dlang.ir.anf import (
-    Atom,
-    Function,
-    Scalar,
-    Var,
-    fresh,
-    poly,
-)
+from dlang.ir.anf import Atom, Function, Scalar, Var, fresh, poly
 from dlang.ir.builder import Builder, f64, i64
 from tests.codegen.cases.case import I64, Cases, size_and_matrix, size_and_vector
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Axis,
-    Reduce,
-    Var,
-    fresh,
-    poly,
-)
+from dlang.ir.anf import Array, Atom, Axis, Reduce, Var, fresh, poly
 from dlang.ir.builder import Builder, axis, f64
 from tests.codegen.cases.case import I64, Cases, size_and_matrix, size_and_vector
 

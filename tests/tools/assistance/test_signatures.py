@@ -2,15 +2,15 @@
 
 import pytest
 
-from dlang.tools.assistance import signatures
-from dlang.tools.assistance.signatures import from_text, of_builtin
+from dlang.tools import assistance
+from dlang.tools.assistance import from_text, of_builtin
 from dlang.typecheck import builtins
 
 
 def test_every_function_that_the_compiler_knows_is_described():
     for name in builtins.names():
-        assert signatures.words(name), name
-        assert str(of_builtin(name)) == name + signatures.signature(name)
+        assert assistance.words(name), name
+        assert str(of_builtin(name)) == name + assistance.signature(name)
 
 
 @pytest.mark.parametrize(

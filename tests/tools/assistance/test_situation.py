@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlang.tools.assistance.situation import call_at, expected, situation
+from dlang.tools.assistance import call_at, expected, situation
 
 
 def at(text):

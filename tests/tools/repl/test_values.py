@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from dlang.tools.repl.commands import Conversation
+from dlang.tools.repl.commands import Conversation, Settings
 from dlang.tools.repl.session import Session
-from dlang.tools.repl.settings import Settings
 from dlang.tools.repl.values import Style, array_text, quoted
 
 

@@ -1,7 +1,12 @@
-"""How deep Python recurses. The limit is a setting of the process, so threads that need it deeper have to agree."""
+"""Settings of this process of Python: how deep it recurses, and when it looks for garbage.
+
+Threads that need deeper recursion have to agree on the limit. Large trees are made without stopping to look for garbage
+among them.
+"""
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,3 +64,16 @@ def compiling(span: Span | None) -> Iterator[None]:
         message = "the calls and blocks in this are nested too deeply to be compiled"
         help = ("use a loop, or a recursive function, and divide the rest into several functions",)
         raise error("E0290", message, span, help=help) from None
+
+
+# ---- garbage ---------------------------------------------------------------------------------------------------------
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Trees are made of many small objects and hold no cycles: collecting while they grow would double the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
