@@ -18,7 +18,7 @@ the other factors is a NaN, a product with a one-hot matrix is done as it was wr
 becomes
 
     z = comp i { … yield 0.0 * x[i] } to keep [] [] sum
-    r = if ne(z, z) { contract hot[g, i] x[i] -> [g] } else { comp i { … } to add [k] [g] }
+    r = if ne(z, z) { comp g, i { … yield 0.0 or x[i] } to keep [k] [g] } else { comp i { … } to add [k] [g] }
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _where_finite(
                 product = b.prim("mul", product, renaming.atom(factor))
         (zeros,) = b.emit(anf.Comp(points, anf.Block(tuple(body), (product,)), (anf.Reduce((), ()),)), ("zeros",))
         condition = b.prim("ne", zeros, zeros)
-    written = taken_apart(let, [[k]])[0] if isinstance(let.op, anf.Comp) else let
+    written = taken_apart(anf.Let(let.vars, op, let.span), [[k]])[0]  # which needs no matrix of zeros and ones
     slow, fast = (Renaming({}, renew=True).block(anf.Block(tuple(arm), written.vars)) for arm in ([written], lets))
     return [*test, anf.Let(written.vars, anf.If(condition, slow, fast, cold=True), let.span)]
 

@@ -99,7 +99,7 @@ def test_what_data_say_and_what_takes_longer_stays_an_array(case: str) -> None:
     assert any(isinstance(v.type, Array) and v.type.dtype == "i64" for let in f.body.lets for v in let.vars)
 
 
-@pytest.mark.parametrize("case", CASES.keys() - {"out of range"})
+@pytest.mark.parametrize("case", [c for c in CASES if c != "out of range"])
 def test_the_gradient_is_that_of_differences(case: str) -> None:
     written, name, _ = program(case, False)
     gradient, entry, extra = program(case, True)
