@@ -159,6 +159,14 @@ def _from(arm: anf.Block, array: anf.Var) -> anf.Block:
     return anf.Block(arm.lets[start:], arm.results)
 
 
+def goes_on(function: anf.Function, continues: Continues) -> tuple[tuple[int, int], ...]:
+    """The pairs of a result and a parameter of `continues` that hold on every path of a function, if all others do."""
+    chains = UpdateChains(continues=continues)
+    chains.add(function.body)
+    results, params = function.body.results, function.params
+    return tuple([(j, k) for j, k in continues.get(function.name, ()) if chains.root(results[j], 0) is params[k]])
+
+
 def last_uses(block: anf.Block) -> dict[anf.Var, int]:
     """The position of the last let of a block that mentions each variable, at any depth."""
     last: dict[anf.Var, int] = {}

@@ -27,6 +27,7 @@ from dlang.ir.scope import Scope, show
 from dlang.ir.sizes import learn
 from dlang.ir.traverse import bound_vars, inner_sizes, mentioned, named_function, outer_sizes, parts, walk
 from dlang.ir.types import I64, comp_types, dtype_of, type_of
+from dlang.ir.update_chains import goes_on
 from dlang.ir.writes import links, reads_its_place
 from dlang.ops.monoids import MONOIDS, STAYS
 from dlang.ops.primitives import ANY, CLASSES
@@ -49,8 +50,18 @@ def verify(program: anf.Program, ownership: bool = False, since: anf.Program | N
             except IRError:  # perhaps for what it did not look at again
                 _Verifier(program, function, trusting=False).run()
             check_linear(function, program.functions, ownership)
+            if ownership and function.continues:
+                _check_continued(function, program)
         except IRError as error:
             raise IRError(f"in {function.name}: {error}") from None
+
+
+def _check_continued(function: anf.Function, program: anf.Program) -> None:
+    """Raises IRError if a result does not go on in the memory of the parameter that it is said to continue."""
+    held = goes_on(function, {f.name: f.continues for f in program.functions.values()})
+    for j, k in function.continues:
+        if (j, k) not in held:
+            raise IRError(f"result {j} continues the parameter {k}, and is made elsewhere")
 
 
 def _verify_datatypes(program: anf.Program) -> None:

@@ -220,7 +220,7 @@ def _equal(value: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> list[tuple
 def _alone(
     equal: Sequence[tuple[anf.Atom, anf.Atom, Factors]],
 ) -> list[tuple[anf.Atom, anf.Atom, Factors]]:
-    """Those where the value is 0 whatever else it is made of."""
+    """The pairs with which a value is 0 whatever else it is made of."""
     return [(x, y, factors) for x, y, factors in equal if not factors]
 
 

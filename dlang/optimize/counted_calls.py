@@ -87,11 +87,15 @@ class _Recursion:
         return op
 
     @property
+    def descent(self) -> tuple[anf.Let, ...]:
+        """The lets that a call runs before it calls."""
+        return (*self.before, *self.arm.lets[: self.at])
+
+    @property
     def steps(self) -> dict[int, int]:
         """By how much each call changes the other numbers, of those which all calls change by the same."""
         pairs = enumerate(zip(self.call.args, self.function.params, strict=True))
-        lets = (*self.before, *self.arm.lets[: self.at])
-        found = {k: _step(a, p, lets) for k, (a, p) in pairs if a is not p and k != self.position}
+        found = {k: _step(a, p, self.descent) for k, (a, p) in pairs if a is not p and k != self.position}
         return {k: step for k, step in found.items() if step is not None}
 
     @property
@@ -197,6 +201,8 @@ def _recursion(f: anf.Function) -> _Recursion | None:
     if len(calls) != 1 or every != 1:
         return None
     arm, at = calls[0]
+    if {*mentioned(anf.Block(arm.lets[at + 1 :], arm.results))}.isdisjoint(arm.lets[at].vars):
+        return None  # nobody asks for what the call gives
     base = otherwise if arm is then else then
     for x, end, test in ((a, b, name), (b, a, SWAPPED.get(name, name))):
         if arm is then:
@@ -308,7 +314,7 @@ def _iterations(b: Builder, found: _Recursion, count: anf.Size) -> tuple[anf.Var
     state = refresh_vars(init, {})
     with b.scope() as lets:
         env = {**_numbers(b, found, anf.poly(index)), **dict(zip(init, state, strict=True))}
-        each = (*found.before, *found.arm.lets[: found.at])
+        each = found.descent
         results = b.inline(refresh(anf.Block(each, tuple([found.call.args[k] for k in found.changing])), env))
     last = refresh_vars(init, {})
     b.append(anf.Let(last, anf.For(index, anf.ZERO, count, state, init, anf.Block(tuple(lets), results)), f.span))
@@ -316,14 +322,17 @@ def _iterations(b: Builder, found: _Recursion, count: anf.Size) -> tuple[anf.Var
 
 
 def _backward(b: Builder, found: _Recursion, count: anf.Size) -> tuple[anf.Atom, ...]:
+    """Emits what calls do, from the last one on. What they check before they call is checked first, in their order."""
     f = found.function
+    if any(isinstance(let.op, anf.Assert) for outer in found.descent for let in walk(anf.Block((outer,), ()))):
+        _iterations(b, found, count)
     init = _base(b, found, count, {})
     index = anf.fresh("k", I64)
     given = found.arm.lets[found.at].vars
     state = refresh_vars(given, {})
     with b.scope() as lets:
         env = {**_numbers(b, found, count - 1 - anf.poly(index)), **dict(zip(given, state, strict=True))}
-        each = (*found.before, *found.arm.lets[: found.at], *found.arm.lets[found.at + 1 :])
+        each = (*found.descent, *found.arm.lets[found.at + 1 :])
         results = b.inline(refresh(anf.Block(each, found.arm.results), env))
     last = refresh_vars(given, {})
     b.append(anf.Let(last, anf.For(index, anf.ZERO, count, state, init, anf.Block(tuple(lets), results)), f.span))

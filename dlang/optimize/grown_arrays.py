@@ -26,7 +26,7 @@ from math import prod
 from dlang.ir import anf
 from dlang.ir.axes import section
 from dlang.ir.builder import Builder, i64
-from dlang.ir.traverse import bound_vars, map_bodies, map_inner, mentioned, type_vars, with_lets
+from dlang.ir.traverse import bound_vars, map_bodies, map_inner, mentioned, type_vars, walk, with_lets
 from dlang.ir.types import I64, array_type
 from dlang.optimize.tailcalls import zero
 
@@ -49,7 +49,7 @@ def _whole(block: anf.Block) -> anf.Block:
     for let in block.lets:
         known.append(let)
         new = [let]
-        while isinstance(op := new[-1].op, anf.For) and (grown := next(_grown(op), None)) is not None:
+        while isinstance(op := new[-1].op, anf.For) and (grown := next(_grown(op, known), None)) is not None:
             new[-1:] = _from_the_start(new[-1], op, grown)
         while isinstance(op := new[0].op, anf.For) and (some := next(_sometimes(op, known), None)) is not None:
             new[:1] = _with_room(new[0], op, some)
@@ -85,9 +85,9 @@ def _length(arrays: Sequence[anf.Var]) -> anf.Size:
     return sum((array_type(a).shape[0] for a in arrays), anf.ZERO)
 
 
-def _grown(op: anf.For) -> Iterator[_Grown]:
+def _grown(op: anf.For, known: Builder) -> Iterator[_Grown]:
     """The sizes in the state of a loop that grow by the same in each iteration, as do all arrays of them."""
-    all_sized = {} if op.early else _sized(op)
+    all_sized = {} if op.early or not (runs_to_its_end(op) or goes_over_arrays(op, known)) else _sized(op)
     defined = {v: let for let in op.body.lets for v in let.vars} if all_sized else {}
     inside = {op.index, *op.params, *bound_vars(op.body)} if all_sized else set()
     for k, sized in all_sized.items():
@@ -97,9 +97,9 @@ def _grown(op: anf.For) -> Iterator[_Grown]:
             continue
         step = last.op.size - anf.poly(size)
         arrays = [_joined(op, j, size, defined) for j in sized]
-        known = [a for a in arrays if a is not None and _length([*a.before, *a.behind]) == step]
-        if len(known) == len(arrays) and not any(s.mentions(inside) for s in (step, *(a.more for a in known))):
-            yield _Grown(k, step, tuple(known))
+        grown = [a for a in arrays if a is not None and _length([*a.before, *a.behind]) == step]
+        if len(grown) == len(arrays) and not any(s.mentions(inside) for s in (step, *(a.more for a in grown))):
+            yield _Grown(k, step, tuple(grown))
 
 
 def _sized(op: anf.For) -> dict[int, list[int]]:
@@ -111,6 +111,11 @@ def _sized(op: anf.For) -> dict[int, list[int]]:
             for k in dict.fromkeys(at[v] for v in type_vars(p.type) if v in at):
                 out.setdefault(k, []).append(j)
     return out
+
+
+def runs_to_its_end(op: anf.For) -> bool:
+    """Tells whether a loop does all of its iterations, which a check or a call in one might end."""
+    return not op.early and not any(isinstance(let.op, anf.Assert | anf.Call) for let in walk(op.body))
 
 
 def goes_over_arrays(op: anf.For, known: Builder) -> bool:

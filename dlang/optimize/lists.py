@@ -25,7 +25,7 @@ from dlang.ir.traverse import count_uses, mentioned, op_blocks, walk, with_body
 from dlang.ir.types import I64
 from dlang.ops.primitives import OPPOSITE
 from dlang.optimize.counted_calls import counted_calls
-from dlang.optimize.grown_arrays import goes_over_arrays
+from dlang.optimize.grown_arrays import goes_over_arrays, runs_to_its_end
 from dlang.optimize.inline import inline
 from dlang.optimize.tailcalls import zero
 
@@ -91,7 +91,12 @@ def _made(block: anf.Block, program: anf.Program) -> Iterator[_Made]:
             most, uses = making.cells(last), count_uses(op.body)
             alone = all(uses[v] == n and _on_a_path(op.body, v) <= 1 for v, n in making.used.items())
             same = not any(isinstance(making.defined[v].op, anf.If) for v in making.most)
-            if most is not None and 1 <= most <= MOST_CELLS and alone and (same or goes_over_arrays(op, known)):
+            if (
+                most is not None
+                and 1 <= most <= MOST_CELLS
+                and alone
+                and ((same and runs_to_its_end(op)) or goes_over_arrays(op, known))
+            ):
                 yield _Made(let, k, (param, *making.most), most, same)
                 break
 

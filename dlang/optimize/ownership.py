@@ -30,13 +30,13 @@ that are called from outside are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import block_acts, mentioned, own_consumed, parts, walk
-from dlang.ir.update_chains import UpdateChains, last_uses
+from dlang.ir.update_chains import goes_on, last_uses
 from dlang.ir.writes import Continues, How, arrays_at_own_points, choices, links, reads_its_place
 from dlang.ops import figures
 from dlang.optimize.effects import effectful_functions
@@ -48,11 +48,17 @@ def ownership(program: anf.Program, entries: Sequence[str] = ()) -> anf.Program:
 
     entries: the functions that are called from outside; by default all.
     """
-    program = handed_over(program, entries)
-    versions = _Versions(program.functions, _uses(program), effectful_functions(program))
-    for name in entries or program.functions:
-        versions.named(name, frozenset())
-    return replace(program, functions=versions.made())
+    refused: frozenset[Continued] = frozenset()
+    while True:
+        handed = handed_over(program, entries, refused)
+        versions = _Versions(handed.functions, _uses(handed), effectful_functions(handed))
+        for name in entries or handed.functions:
+            versions.named(name, frozenset())
+        owned = replace(handed, functions=versions.made())
+        lost = versions.copied(owned)
+        if not lost:
+            return owned
+        refused |= lost
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------
@@ -107,6 +113,17 @@ class _Versions:
                 return self.named(function, max([k for k in known if k < lent], key=len, default=frozenset()))
             self.names[function, lent] = ".".join([function, *(["lent", *map(str, sorted(lent))] if lent else [])])
         return self.names[function, lent]
+
+    def copied(self, program: anf.Program) -> frozenset[Continued]:
+        """The pairs that do not hold after all, since more needs the parameter, and a copy of it is changed."""
+        continues = {f.name: f.continues for f in program.functions.values()}
+        return frozenset(
+            [
+                (function, pair)
+                for (function, _), name in self.names.items()
+                for pair in {*continues[name]}.difference(goes_on(program.functions[name], continues))
+            ]
+        )
 
     def made(self) -> dict[str, anf.Function]:
         """All versions, and those that they call."""
@@ -587,17 +604,23 @@ class _Owner:
 
 
 # ---- arrays that go in and come out ----------------------------------------------------------------------------------
-def handed_over(program: anf.Program, entries: Sequence[str] = ()) -> anf.Program:
-    """The program in which every function says what it continues; `entries` are called from outside."""
+Continued = tuple[str, tuple[int, int]]
+"""A function, and the positions of a result and of the parameter that it continues."""
+
+
+def handed_over(program: anf.Program, entries: Sequence[str] = (), refused: Container[Continued] = ()) -> anf.Program:
+    """The program in which every function says what it continues, but for what is refused; `entries` are called from
+    outside."""
     called = {
         let.op.function for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, anf.Call)
     }
     inner = {f.name: f for f in program.functions.values() if f.name in called and f.name not in entries}
     if not any(_pairs(f) for f in inner.values()):
         return program
-    continued = _candidates(inner)
+    found = _candidates(inner)
+    continued = {f: tuple([pair for pair in pairs if (f, pair) not in refused]) for f, pairs in found.items()}
     while True:
-        kept = {name: _confirmed(inner[name], continued) for name in continued}
+        kept = {name: goes_on(inner[name], continued) for name in continued}
         if kept == continued:
             break
         continued = kept
@@ -674,10 +697,3 @@ def _params_behind(
             case atoms:
                 work += [a for a in atoms if isinstance(a, anf.Var)]
     return origins
-
-
-def _confirmed(f: anf.Function, continued: Continues) -> tuple[tuple[int, int], ...]:
-    """Returns the pairs that hold on every path if those of all functions do."""
-    chains = UpdateChains(continues=continued)
-    chains.add(f.body)
-    return tuple([(j, k) for j, k in continued[f.name] if chains.root(f.body.results[j], 0) is f.params[k]])

@@ -345,8 +345,8 @@ def call_derivative(cx: Checker, scope: Scope, derivative: core.Derivative, e: s
     arguments = in_order(e, f"{function.kind}({decl.name})", names, defaults, decl.span)
     inst = Instantiated(t.params, t.result, size_parameters(function), (), base.instance)
     args, lets = apply_parameters(cx, scope, arguments, inst, decl.name, names, decl)
-    cx.settled(t.result)
-    call = core.Call(t.result, e.span, function, tuple(args))
+    result, opened = opened_result(cx, t, e.span)
+    call = core.Call(cx.settled(result), e.span, function, tuple(args), opened)
     return core.BlockExpr(call.type, e.span, tuple(lets), call) if lets else call
 
 

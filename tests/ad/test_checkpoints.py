@@ -15,6 +15,7 @@ from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Program
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
+from tests.ad.four_ways import four_ways
 from tests.ad.support import close
 from tests.specialize.support import lowered
 
@@ -264,3 +265,24 @@ fn again(x: f64, n: i64) -> f64 = grad(deep, wrt = x)(x, n)
 def test_a_recursion_through_checkpoint_is_differentiated() -> None:
     # deep(x, n) = 2^n x + x^2 (1 + 4 + … + 4^(n - 1))
     close(counted(RECURSIVE, "again", 0.5, 4)[0][0], 2.0**4 + 2 * 0.5 * (4**4 - 1) / 3)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "weighed(checkpoint(longer)(c, x))",
+        "{ let y = checkpoint(longer)(c, x)\n  weighed(checkpoint(longer)(y, x)) + weighed(y) }",
+        "{ var t = x\n  for i < 3 { t += weighed(checkpoint(longer)(c, x * t)) }\n  t }",
+        "weighed(jacobian(longer, wrt = x)(c, x))",
+    ],
+    ids=["once", "twice", "in a loop", "a Jacobian"],
+)
+def test_sizes_that_a_call_of_a_derivative_opens_are_known_behind_it(body: str) -> None:
+    four_ways(
+        f"""
+fn weighed(y: f64[n]) -> f64 = sum(y[i] * sin(1.0 + f64(i)) for i)
+fn longer(c: f64[k], x: f64) -> f64[?] = concat(c, [x * x])
+fn f(c: f64[k], x: f64) -> f64 = {body}
+""",
+        [2, np.array([0.4, 0.8]), 0.3],
+    )

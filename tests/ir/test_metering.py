@@ -64,7 +64,7 @@ def test_nodes_are_held_as_long_as_something_refers_to_them() -> None:
           match l { Cons(v, _) => v, Nil => 0.0 }
         }
     """
-    assert metered(text, X).peak == 8 + 64 * 8 * 3
+    assert metered(text, X, stage="mono").peak == 8 + 64 * 8 * 3
 
 
 def test_operations_belong_to_the_lines_that_they_were_written_in() -> None:

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.ir.traverse import recursive_functions
+from dlang.ir import anf
+from dlang.ir.traverse import recursive_functions, walk
 from dlang.pipeline import NAMED, optimise, run_passes
+from tests.meaning import as_written
 from tests.specialize.support import lowered
 
 PROGRAM = """
@@ -121,10 +123,11 @@ def test_values_and_gradients_stay(name: str) -> None:
     for k in (0, 1, 2, 3, 4, 5, 8, 9):
         c, x = rng.normal(size=k), rng.normal()
         f, g = getattr(COMPILED, name), getattr(MEANING, name)
-        np.testing.assert_allclose(f(c, x), g(c, x), rtol=1e-12)
-        for wrt in "cx":
-            got, wanted = (dlang.grad(h, wrt=wrt)(c, x) for h in (f, g))
-            np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
+        with as_written():
+            value, *slopes = g(c, x), *[dlang.grad(g, wrt=wrt)(c, x) for wrt in "cx"]
+        np.testing.assert_allclose(f(c, x), value, rtol=1e-12)
+        for wrt, slope in zip("cx", slopes, strict=True):
+            np.testing.assert_allclose(dlang.grad(f, wrt=wrt)(c, x), slope, rtol=1e-10, atol=1e-12)
 
 
 def refusal(program: Any, *args: Any) -> str:
@@ -143,8 +146,42 @@ def test_what_a_call_checks_is_checked() -> None:
     c = np.arange(1.0, 5.0)
     compiled, meaning = dlang.compile(CHECKED).main, dlang.compile(CHECKED, backend="interp").main
     np.testing.assert_allclose(compiled(c, 3), meaning(c, 3), rtol=1e-14)
-    for program in (compiled, meaning):  # one of the checks that fail is reported
-        assert "is out of range for axis 0 of size 4" in refusal(program, c, 9)
+    with as_written():
+        expected = refusal(dlang.compile(CHECKED, backend="interp").main, c, 9)
+    assert "is out of range for axis 0 of size 4" in expected
+    assert expected.split("note:")[0] == refusal(compiled, c, 9).split("note:")[0]
+
+
+ORDERED = """
+fn slices(d: f64[m], c: f64[k]) -> f64 = if k == 0 { 0.0 } else { d[k - 1] + slices(d, c[1..]) }
+fn numbers(d: f64[m], n: i64) -> f64 = if n == 0 { 0.0 } else { assert n != 3, "three {n}"; d[n] + numbers(d, n - 1) }
+fn by_slices(d: f64[m], n: size) -> f64 = slices(d, zeros(n))
+fn by_numbers(d: f64[m], n: i64) -> f64 = numbers(d, n)
+"""
+
+
+@pytest.mark.parametrize("name", ["by_slices", "by_numbers"])
+@pytest.mark.parametrize("n", [2, 4, 9])
+def test_the_first_check_that_fails_is_reported(name: str, n: int) -> None:
+    compiled, meaning = (getattr(dlang.compile(ORDERED, backend=backend), name) for backend in ("cpu", "interp"))
+    d = np.ones(3) if name == "by_slices" else np.ones(7)
+    if n == 2:
+        with as_written():
+            expected = meaning(d, n)
+        np.testing.assert_allclose(compiled(d, n), expected)
+    else:
+        with as_written():
+            message = refusal(meaning, d, n)
+        assert refusal(compiled, d, n).split("note:")[0] == message.split("note:")[0]
+
+
+def test_a_call_whose_result_nobody_needs_is_not_made() -> None:
+    text = "fn f(c: f64[k], x: f64) -> f64 { if k == 0 { return x }\n  let a = f(c[1..], x)\n  c[0] * x }\n"
+    made = lowered(text)
+    program = optimise(made.program, [made.entry.name])
+    assert not recursive_functions(program)
+    ops = [let.op for f in program.functions.values() for let in walk(f.body)]
+    assert not any(isinstance(op, anf.For | anf.Comp) for op in ops)
 
 
 LEFT = """

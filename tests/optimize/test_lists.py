@@ -3,6 +3,8 @@ stay."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ import dlang
 from dlang.ir.anf import Construct, Fields
 from dlang.ir.traverse import reachable, recursive_functions, walk
 from dlang.pipeline import optimise
+from tests.meaning import as_written
 from tests.specialize.support import lowered
 
 PROGRAM = """
@@ -156,10 +159,11 @@ def test_values_and_gradients_stay(name: str) -> None:
     for k in (0, 1, 2, 3, 4, 5, 9):
         c, x = rng.normal(size=k), rng.normal()
         f, g = getattr(COMPILED, name), getattr(MEANING, name)
-        np.testing.assert_allclose(f(c, x), g(c, x), rtol=1e-12)
-        for wrt in "cx":
-            got, wanted = (dlang.grad(h, wrt=wrt)(c, x) for h in (f, g))
-            np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
+        with as_written():
+            value, *slopes = g(c, x), *[dlang.grad(g, wrt=wrt)(c, x) for wrt in "cx"]
+        np.testing.assert_allclose(f(c, x), value, rtol=1e-12)
+        for wrt, slope in zip("cx", slopes, strict=True):
+            np.testing.assert_allclose(dlang.grad(f, wrt=wrt)(c, x), slope, rtol=1e-10, atol=1e-12)
         if name != "curved" and k:
             direction = rng.normal(size=k)
             (tangent,) = dlang.jvp(f, (c, x), (direction, 0.0))[1:]
@@ -177,17 +181,42 @@ fn main(c: f64[k], x: f64[n]) -> f64 = looked_up(listed(c), x)
 """
 
 
+def refusal(f: Any, *args: Any) -> str:
+    with pytest.raises(dlang.DlangError) as failure:
+        f(*args)
+    return str(failure.value).split("\n  |\n")[0]
+
+
 def test_what_a_walk_checks_is_checked_where_it_stands() -> None:
     x = np.arange(3.0)
-    programs = [dlang.compile(CHECKED, backend=backend).main for backend in ("cpu", "interp")]
-    messages = []
-    for main in programs:
-        assert main(np.array([0.0, 2.0, 1.0]), x) == 3.0
-        with pytest.raises(dlang.DlangError) as failure:
-            main(np.array([0.0, 7.0]), x)
-        messages.append(str(failure.value).split("\n  |\n")[0])
-    assert "[E0801]" in messages[0] and "<text>:7:" in messages[0]
-    assert messages[0] == messages[1]
+    compiled, meaning = (dlang.compile(CHECKED, backend=backend).main for backend in ("cpu", "interp"))
+    assert compiled(np.array([0.0, 2.0, 1.0]), x) == 3.0
+    found = refusal(compiled, np.array([7.0, 8.0, 0.0, 9.0]), x)
+    with as_written():
+        assert refusal(meaning, np.array([7.0, 8.0, 0.0, 9.0]), x) == found
+    assert "[E0801]" in found and "<text>:7:" in found
+
+
+ENDING = """
+fn asserted(m: i64, x: f64) -> f64 {
+  var y: f64[?] = zeros(0)
+  for i < m { y = concat(y, [x]); assert i < 10, "no more {i}" }
+  sum(y)
+}
+fn indexed(m: i64, c: f64[k], x: f64) -> f64 {
+  var l = Nil
+  for i < m { l = Cons(x + c[i], l) }
+  total(l)
+}
+fn total(l: List<f64>) -> f64 = match l { Nil => 0.0, Cons(a, rest) => a + total(rest) }
+"""
+
+
+def test_there_is_no_room_for_iterations_that_a_check_may_prevent() -> None:
+    module = dlang.compile(ENDING)
+    assert "[E0800]" in refusal(module.asserted, 2 * 10**10, 0.5)
+    assert "[E0801]" in refusal(module.indexed, 2 * 10**10, np.ones(2), 0.5)
+    assert module.asserted(5, 0.5) == 2.5 and module.indexed(2, np.ones(2), 0.5) == 3.0
 
 
 def test_a_walk_needs_no_stack() -> None:
