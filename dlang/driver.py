@@ -114,7 +114,7 @@ def lower(
     whether it is for one.
     """
     specializer = specialize.Specializer(runs=runs) if structs is None else specialize.Specializer(structs, runs=runs)
-    with compiling(requests[0].decl.span), gc_paused():
+    with compiling(requests[0].decl.span if requests else None), gc_paused():
         with timed("specialise"):
             entries = [specializer.entry(r.decl, r.bindings) for r in requests]
         program, names = specializer.program, [e.name for e in entries]

@@ -57,7 +57,7 @@ NEEDED_BY_A_CALL = {
     )),
     *(f"dlang.ir.{x}" for x in ("crossing", "errors", "terms")),
     *("dlang.grammar.parts", "dlang.specialize.structs", "dlang.specialize.types"),
-    *(f"dlang.typecheck.{x}" for x in ("cache", "headers", "limits", "mismatches", "modules", "printing",
+    *(f"dlang.typecheck.{x}" for x in ("cache", "headers", "mismatches", "modules", "printing",
                                        "program", "refinements", "scope", "state", "stored", "terms", "types")),
 }  # fmt: skip
 """What there is of the compiler where nothing is compiled: what it keeps, and what the kept is made of."""

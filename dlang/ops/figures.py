@@ -210,3 +210,7 @@ RESCALED_TERMS = 16
 """Terms of a sum that a loop rescales, up to which it is followed through an iteration."""
 ORDERS_TRIED = 8
 """Arrays along whose axes loops are tried in turn, so that none of a block's arrays is there as a whole."""
+GROWN_AT_ONCE = 4
+"""Numbers by which an iteration may make a list or an array longer that has room for all, though few may come."""
+ROOM_FOR_ITERATIONS = 1 << 16
+"""A known number of iterations up to which there is room for what all of them may add."""

@@ -28,13 +28,8 @@ from dlang.ir.axes import section
 from dlang.ir.builder import Builder, i64
 from dlang.ir.traverse import bound_vars, map_bodies, map_inner, mentioned, type_vars, walk, with_lets
 from dlang.ir.types import I64, array_type
+from dlang.ops import figures
 from dlang.optimize.tailcalls import zero
-
-MOST_AT_ONCE = 4
-"""Numbers by which an iteration may make an array longer that has room for all: it may hold few of them in the end."""
-
-
-FEW_ITERATIONS = 1 << 16
 
 
 def grown_arrays(program: anf.Program) -> anf.Program:
@@ -123,7 +118,7 @@ def goes_over_arrays(op: anf.For, known: Builder) -> bool:
     what each may add, though few do. known: has emitted what is before it."""
     trips = _opened(op.high - op.low, known)
     if trips.constant is not None:
-        return trips.constant <= FEW_ITERATIONS
+        return trips.constant <= figures.ROOM_FOR_ITERATIONS
     inside = {op.index, *bound_vars(op.body)}
     read = [a for a in mentioned(op.body) if isinstance(a.type, anf.Array) and a not in inside]
     sizes = {v for a in read for v in type_vars(a.type)}
@@ -261,7 +256,7 @@ def _sometimes(op: anf.For, known: Builder) -> Iterator[_Sometimes]:
         if joins is not None and len(joins) == 1:
             ((step, ahead),) = [join for join in joins if join is not None]
             numbers = prod([step, *shape[1:]], start=anf.ONE).constant
-            if numbers is not None and numbers <= MOST_AT_ONCE and not step.mentions(inside):
+            if numbers is not None and numbers <= figures.GROWN_AT_ONCE and not step.mentions(inside):
                 yield _Sometimes(k, j, step, ahead)
 
 

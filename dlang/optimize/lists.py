@@ -23,6 +23,7 @@ from dlang.ir.builder import Builder
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.traverse import count_uses, mentioned, op_blocks, walk, with_body
 from dlang.ir.types import I64
+from dlang.ops import figures
 from dlang.ops.primitives import OPPOSITE
 from dlang.optimize.counted_calls import counted_calls
 from dlang.optimize.grown_arrays import goes_over_arrays, runs_to_its_end
@@ -30,8 +31,6 @@ from dlang.optimize.inline import inline
 from dlang.optimize.tailcalls import zero
 
 T = TypeVar("T")
-MOST_CELLS = 4
-"""Cells that an iteration puts in front of a list that has room for all: it may hold few of them in the end."""
 
 
 def lists(program: anf.Program, entries: Sequence[str]) -> anf.Program:
@@ -93,7 +92,7 @@ def _made(block: anf.Block, program: anf.Program) -> Iterator[_Made]:
             same = not any(isinstance(making.defined[v].op, anf.If) for v in making.most)
             if (
                 most is not None
-                and 1 <= most <= MOST_CELLS
+                and 1 <= most <= figures.GROWN_AT_ONCE
                 and alone
                 and ((same and runs_to_its_end(op)) or goes_over_arrays(op, known))
             ):

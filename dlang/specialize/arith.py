@@ -46,9 +46,9 @@ def scalar_operator(e: Emitter, operator: str, x: Atom, y: Atom) -> Atom:
 def is_floor_of_sizes(e: Emitter, dividend: Size, divisor: Size) -> bool:
     """Tells whether a quotient is what it is in a type: of a size that is not negative and is compared with 0 there.
 
-    An exact quotient is none in a type, and so is not compared there.
+    An exact quotient, and one of a number that is known, is none in a type, and so is not compared there.
     """
-    return e.facts.proves_nonnegative(divisor) and dividend.quotient(divisor) is None
+    return divisor.constant is None and e.facts.proves_nonnegative(divisor) and dividend.quotient(divisor) is None
 
 
 def whole_power(e: Emitter, x: Atom, k: Atom) -> Atom:

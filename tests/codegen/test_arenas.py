@@ -15,7 +15,7 @@ from dlang.host.platform import PORTABLE, stack
 from dlang.ir.reader import read_program
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from tests.codegen.nodes import GROWN, LISTS, MIB, NUMBERS, ROWS, agrees, compiled, peak, row
+from tests.codegen.nodes import GROWN, LISTS, MIB, NUMBERS, OF_NODES, ROWS, agrees, compiled, peak, row
 
 STACK = (
     NUMBERS
@@ -353,4 +353,4 @@ def test_nodes_are_copied_out_of_a_run_and_into_another() -> None:
 
 
 def test_the_text_of_functions_that_take_and_give_nodes_can_be_printed() -> None:
-    assert "dl_grow" in print_llvm(optimise(read_program(ENDLESS), ["main"]))
+    assert "dl_grow" in print_llvm(optimise(read_program(ENDLESS), ["main"], passes=OF_NODES))

@@ -44,7 +44,7 @@ RECURSIVE = """fn walk(x: f64[n, 3], k: i64) -> f64 {
   if k == 0 { return 0.0 }
   var p = zeros(3)
   for j < k { p[j % 3] += x[0, j % 3] }
-  p[0] + walk(x, k - 1) + p[1]
+  p[0] + walk(x, k // 2) + p[1]
 }
 fn main(x: f64[n, 3], m: i64) -> f64 = walk(x, m)"""
 
