@@ -86,7 +86,7 @@ def _(n: int) -> str:
     return body([], f"g{n}(x)", "\n".join(["fn g0(x: f64[8]) -> f64 = sum(x)", *more]))
 
 
-@program("functions that call another twice", 6)
+@program("functions that call another twice", 4)
 def _(n: int) -> str:
     more = [f"fn g{k + 1}(y: f64) -> f64 = g{k}(y) + g{k}(sin(y) * {k}.5)" for k in range(n)]
     return body([], f"g{n}(x[0])", "\n".join(["fn g0(y: f64) -> f64 = sin(y) * y", *more]))
