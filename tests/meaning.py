@@ -1,4 +1,4 @@
-"""What a program means: run by the interpreter as it was written, before any pass has changed it."""
+"""The meaning of a program: the interpreter runs it as it was written, before any pass has changed it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+import dlang
 from dlang import driver
 
 if TYPE_CHECKING:
@@ -29,3 +31,12 @@ def as_written() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "lower", _expanded)
         yield
+
+
+def values_and_gradients_agree(compiled: Any, meaning: Any, c: Any, x: float, atol: float = 0.0) -> None:
+    """Compares a compiled function of an array `c` and a number `x`, and its gradients, with its meaning."""
+    with as_written():
+        value, *slopes = meaning(c, x), *[dlang.grad(meaning, wrt=wrt)(c, x) for wrt in "cx"]
+    np.testing.assert_allclose(compiled(c, x), value, rtol=1e-12, atol=atol)
+    for wrt, slope in zip("cx", slopes, strict=True):
+        np.testing.assert_allclose(dlang.grad(compiled, wrt=wrt)(c, x), slope, rtol=1e-10, atol=1e-12)

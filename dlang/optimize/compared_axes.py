@@ -104,7 +104,7 @@ def is_compared(op: anf.Comp, k: int) -> bool:
 
 
 Factors = tuple[anf.Atom, ...]
-"""Those that are times 0 where numbers differ."""
+"""The factors that are times 0 where numbers differ."""
 
 
 def _places(op: anf.Comp, k: int, code: Sequence[anf.Let]) -> Iterator[tuple[anf.Axis, anf.Size, Factors]]:

@@ -10,6 +10,7 @@ import pytest
 from dlang.diagnostics import DlangError, Source, render
 from dlang.driver import Request, call, check, errors_of, load, lower
 from dlang.host.effects import Host
+from dlang.process import compiling
 from tests.robustness.programs import nested
 
 DEEP = {name: text for name, text in nested(60) if not text.startswith("fn f(x")}
@@ -37,3 +38,20 @@ def test_what_is_deep_runs(name: str, backend: str) -> None:
 def test_an_array_of_too_many_axes_is_refused(text: str) -> None:
     (found,) = check(Source("axes.dl", f"fn f() = {text}\n")).diagnostics
     assert found.code == "E0291"
+
+
+def test_two_hundred_early_returns_run() -> None:
+    guards = "".join(f"  if x > {k}.5 {{ return y * x }}\n  y += x * {k}.0\n" for k in range(200))
+    checked = check(Source("guards.dl", f"fn f(x: f64) -> f64 {{\n  var y = 0.0\n{guards}  y\n}}\n"))
+    program, (entry,) = lower([Request(checked.module.functions["f"])])
+    compiled = load(program, [entry], "cpu", Host(io.StringIO()))
+    assert compiled.run(entry.name, [0.25])[0] == pytest.approx(0.25 * sum(range(200)))
+
+
+def test_a_stage_that_would_recurse_too_deep_ends_with_a_message() -> None:
+    span = check(Source("deep.dl", "fn f() = 1\n")).module.functions["f"].span
+    with pytest.raises(DlangError) as found, compiling(span):
+        raise RecursionError
+    (diagnostic,) = found.value.diagnostics
+    assert (diagnostic.code, diagnostic.span) == ("E0290", span)
+    assert "nested too deeply to be compiled" in render(diagnostic) and diagnostic.help
