@@ -95,8 +95,8 @@ def _evaluate(f: Frame, e: core.Expr) -> Value:
         case core.FnRef():
             closure = named(f, e)
             return apply(f, closure, []) if e.decl.kind == "const" else closure
-        case core.Lambda(_, span, params, body):
-            return closure_of(f, params, body, span)
+        case core.Lambda(_, span, params, body, forwards):
+            return replace(closure_of(f, params, body, span), forwards=forwards)
         case core.Call():
             return call(f, e)
         case core.Builtin():

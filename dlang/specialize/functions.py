@@ -53,7 +53,7 @@ def apply(f: Frame, function: Value, args: list[Value]) -> Value:
             if decl is not None and decl.kind == "call":
                 return expanded(f, function, args)
             if stands_in_place(function):
-                with aside(f, draws_by(f, function, *args)):
+                with aside(f, draws_by(f, function, *args) and not function.forwards):
                     return expanded(f, function, args)
             return called(f, function, args)
     raise unsupported("calling this value", f.emitter.span)

@@ -22,7 +22,7 @@ from dlang.ir.anf import Atom, Lit
 from dlang.ops.dtypes import DTYPES
 from dlang.specialize.analysis import effects_in, effects_of
 from dlang.specialize.frame import ZERO_WORD, Frame, Level
-from dlang.specialize.values import ClosureV, ScalarV, Value, base_of
+from dlang.specialize.values import ClosureV, DerivativeV, ScalarV, Value, base_of
 from dlang.typecheck import core
 
 DIGITS = {d.name: d.digits for d in DTYPES.values() if d.is_float}
@@ -71,8 +71,11 @@ def passed_key(f: Frame, closure: ClosureV | None = None) -> Atom:
         return level.key
     written: Value | None = closure
     while isinstance(written, ClosureV) and written.forwards:
-        ((_, derivative),) = written.captured
-        written = base_of(derivative)
+        match written.captured:
+            case ((_, DerivativeV() as derivative),):
+                written = base_of(derivative)
+            case _:
+                break
     if isinstance(written, ClosureV) and written.decl is not None and written.decl.kind == "call":
         if level == Level(level.key):
             return level.key

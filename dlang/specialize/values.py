@@ -115,8 +115,8 @@ class ClosureV:
     """A lambda, or a named function, with what its free variables stand for. Compared by where it was written.
 
     decl: the named function, if it is one. bindings: the variables of its scheme and of the functions around it.
-    forwards: whether it is a derivative as a function, which nobody wrote: its body calls the one value that it
-    captured, and nothing else.
+    forwards: whether nobody wrote it: a derivative as a function, or a lambda around a form that Python asked for. Its
+    body is one call.
     """
 
     params: tuple[core.Local, ...]

@@ -79,8 +79,11 @@ class FnRef(Node):
 
 @dataclass(frozen=True, slots=True)
 class Lambda(Node):
+    """forwards: whether nobody wrote it, so that its body, one call, draws what a call in its place would draw."""
+
     params: tuple[Local, ...]
     body: Expr
+    forwards: bool = False
 
 
 @dataclass(frozen=True, slots=True)

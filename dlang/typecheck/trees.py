@@ -283,10 +283,15 @@ def unwritten(e: core.Expr, span: Span) -> core.Expr:
     """
     if not isinstance(e, core.Call):
         return e
-    function = replace(e.function, span=span)
+    function = replace(rebuilt(e.function, _forwarding), span=span)
     return replace(
         e, span=span, function=function, args=tuple([_placed(a) if isinstance(a, core.Lambda) else a for a in e.args])
     )
+
+
+def _forwarding(_: Any, node: Any) -> Any:
+    """The same node; a lambda, around a form that nobody wrote either, is one that draws what its body does."""
+    return replace(node, forwards=True) if isinstance(node, core.Lambda) else node
 
 
 def _placed(e: core.Lambda) -> core.Lambda:

@@ -70,8 +70,18 @@ def test_a_form_of_a_form_draws_what_the_inner_one_does(f, inner, name):
     wanted = expected(g(X, seed=SEED), slopes(lambda x: g(x, seed=SEED)))
     assert below(X) == pytest.approx(g(X, seed=SEED))
     assert found(X) == pytest.approx(wanted, rel=1e-5, abs=1e-5)
-    if name == "jacobian" or inner in ("f", "grad(f)"):
-        assert from_python(g) == pytest.approx(wanted, rel=1e-5, abs=1e-5)
+    assert from_python(g) == pytest.approx(wanted, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", LAST)
+@pytest.mark.parametrize("form", [dlang.grad, dlang.jacobian, dlang.hessian])
+def test_a_form_of_a_bound_form_draws_what_it_does(form, name):
+    m = dlang.compile("import random\nfn f(x: f64[n], y) -> f64 ! random = random.normal() * sum(x ** 3) * y")
+    g = form(m.f).bind(y=2.0)
+    _, from_python, expected = LAST[name]
+    assert from_python(g) == pytest.approx(
+        expected(g(X, seed=SEED), slopes(lambda x: g(x, seed=SEED))), rel=1e-5, abs=1e-5
+    )
 
 
 @pytest.mark.parametrize("name", OF_FLOATS)
