@@ -55,7 +55,7 @@ def test_each_pass_comes_after_those_that_give_what_it_needs() -> None:
         assert not missing or any(f"{p.name} needs" in said for said in unmet([replace(p, when=NORMAL), *first[1:]]))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(p=programs())
 def test_a_random_program_means_the_same_after_the_whole_pipeline(p: Program) -> None:
     after = optimise(p, ["f"], verify=True)
@@ -64,7 +64,7 @@ def test_a_random_program_means_the_same_after_the_whole_pipeline(p: Program) ->
             assert_same(run(p, arguments(n, m)), run(after, arguments(n, m)), exact=False)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(p=programs())
 def test_passes_give_back_the_functions_that_they_do_not_change(p: Program) -> None:
     normal = normalise(normalise(normalise(p, ["f"]), ["f"]), ["f"])

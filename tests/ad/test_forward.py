@@ -72,7 +72,7 @@ def test_the_tangent_through_control_is_that_of_central_differences(name: str) -
     check_forward(*control.CASES[name]())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(programs())
 def test_both_modes_agree_on_random_programs(program: Program) -> None:
     rng = np.random.default_rng(1)

@@ -29,7 +29,7 @@ def tree(text):
     return parse(Source("some.dl", text))[0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_scrambled_program_is_formatted_once_and_loses_nothing(seed):
     text, count = scrambled(random.Random(seed))

@@ -241,7 +241,7 @@ CHARACTERS = st.sampled_from([*"()[]{}\"|=\n.,:;_x3'\\#<>-!&$@?*/ \t", *PIECES])
 
 
 @given(st.lists(st.tuples(st.integers(0, len(SAMPLE)), st.integers(0, 8), CHARACTERS), min_size=1, max_size=6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_text_raises(edits: list[tuple[int, int, str]]) -> None:
     text = SAMPLE
     for at, dropped, inserted in edits:
@@ -253,6 +253,6 @@ def test_no_text_raises(edits: list[tuple[int, int, str]]) -> None:
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_text_raises_as_an_expression(text: str) -> None:
     parse_expression(Source("test", text))

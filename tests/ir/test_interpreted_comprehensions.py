@@ -285,7 +285,7 @@ def at_points(f: Function, points: int) -> Program:
     return Program({"g": b.function("g", b.comp([points], body)), "f": f})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(programs(), st.integers(0, 4))
 def test_many_points_at_once_give_what_one_at_a_time_gives(program: Program, n: int) -> None:
     together = at_points(program.functions["f"], 3)
@@ -303,7 +303,7 @@ def test_many_points_at_once_give_what_one_at_a_time_gives(program: Program, n: 
     assert many.operations == one.operations + around
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(programs(), st.integers(1, 4), st.integers(1, 7))
 def test_small_batches_give_what_large_ones_give(program: Program, n: int, limit: int) -> None:
     together = at_points(program.functions["f"], 3)
