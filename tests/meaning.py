@@ -33,10 +33,15 @@ def as_written() -> Iterator[None]:
         yield
 
 
-def values_and_gradients_agree(compiled: Any, meaning: Any, c: Any, x: float, atol: float = 0.0) -> None:
-    """Compares a compiled function of an array `c` and a number `x`, and its gradients, with its meaning."""
+def meaning(function: Any, *args: Any) -> Any:
+    """The value of an interpreted function, as it was written."""
     with as_written():
-        value, *slopes = meaning(c, x), *[dlang.grad(meaning, wrt=wrt)(c, x) for wrt in "cx"]
-    np.testing.assert_allclose(compiled(c, x), value, rtol=1e-12, atol=atol)
-    for wrt, slope in zip("cx", slopes, strict=True):
+        return function(*args)
+
+
+def values_and_gradients_agree(compiled: Any, interpreted: Any, c: Any, x: float, atol: float = 0.0) -> None:
+    """Compares a compiled function of an array `c` and a number `x`, and its gradients, with its meaning."""
+    np.testing.assert_allclose(compiled(c, x), meaning(interpreted, c, x), rtol=1e-12, atol=atol)
+    for wrt in "cx":
+        slope = meaning(dlang.grad(interpreted, wrt=wrt), c, x)
         np.testing.assert_allclose(dlang.grad(compiled, wrt=wrt)(c, x), slope, rtol=1e-10, atol=1e-12)
