@@ -8,10 +8,11 @@ runs backwards with the cotangents of the state and of what the body uses from o
 
 It saves what the backward body mentions of the forward body and nothing else, or values from which that is cheaply
 computed (`rematerialise.py`): an array over the iterations for each scalar, and for each array that an iteration makes
-as a whole. An array that is carried and changed by `Update` is never among them: of it the elements are saved that the
-adjoint mentions, but for those that are in the array that the loops leave (`lasting.py`). A loop that ends early, or
-`while`, keeps a list of its iterations, as does one that changes its sizes. Under `checkpoint` a loop
-is taken apart into segments; if its number of iterations is not known, it first runs once to count them.
+as a whole, or for the slices of it that are read (`slices.py`). An array that is carried and changed by `Update` is
+never among them: of it the elements are saved that the adjoint mentions, but for those that are in the array that the
+loops leave (`lasting.py`). A loop that ends early, or `while`, keeps a list of its iterations, as does one that changes
+its sizes. Under `checkpoint` a loop is taken apart into segments; if its number of iterations is not known, it first
+runs once to count them.
 
 A state that is needed before and after an iteration is saved once.
 

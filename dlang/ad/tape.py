@@ -9,6 +9,7 @@ from dlang.ad.conversions import retyped
 from dlang.ad.inlining import unused
 from dlang.ad.rematerialise import rematerialised
 from dlang.ad.scope import Scope, dummy, numeric
+from dlang.ad.slices import sliced
 from dlang.ir import anf
 from dlang.ir.affine import span
 from dlang.ir.anf import Block, Datatype, Let, Var, Variant, fresh, poly
@@ -57,6 +58,8 @@ def save(
         lasting=inner_scope.lasting,
         known=inner_scope.known,
     )
+    forward, body = sliced(forward, body, [*op.params, op.index], inner_scope.known)
+    bound |= {v for inner in forward for v in inner.vars}
     needed, body = given(body, bound)
     at = anf.poly(op.index) - op.low
     state: list[anf.Var] = list(op.params)

@@ -166,7 +166,7 @@ PRECOMPUTED_BODY = 4
 # ---- derivatives: saved, or computed again ---------------------------------------------------------------------------
 RECOMPUTED, RECOMPUTED_DIVISION = 4, 10
 """The time of an operation, and of a division or root, that a backward pass computes again, in bytes saved."""
-SAVED_WHOLE = 4
+SAVED_WHOLE = 5
 """How many times as many elements as a backward pass reads an array may have that is kept, instead of saving these."""
 RECOMPUTED_BODY = 10
 """Additions of a body that is run again, rather than its sums being stored and read."""

@@ -41,6 +41,29 @@ STANDING = {
         "n * n",
         "for i in 1..n, j < n { m[n - 1 - i, j] = tanh(m[n - 1 - i, j] + m[n - i, j] * x[i, j]) }",
     ),
+    "a decomposition with exchanges of rows": (
+        "3 * n * n",
+        """for k < n {
+    var q = k
+    for i in k + 1..n { if abs(m[i, k]) > abs(m[q, k]) { q = i } }
+    if q != k { (m[k], m[q]) = (m[q], m[k]) }
+    for i in k + 1..n {
+      let f = m[i, k] / m[k, k]
+      for j in k + 1..n { m[i, j] -= f * m[k, j] }
+    }
+  }""",
+    ),
+    "a row of an array that is new in each iteration": (
+        "n * n + n",
+        "for t < n { m = [cos(x[i, j]) + 0.1 * m[t, j] ** 2 for i < n, j < n] }",
+    ),
+    "rows and a diagonal, some of them read by two": (
+        "5 * n * n + 2 * n",
+        """for t < n {
+    let d = sin(sum(m[i, i] ** 2 + m[n - 1 - i, 0] * m[i, 1] for i < n))
+    m = [cos(x[i, j]) + 0.1 * m[0, j] ** 2 + m[i, 1] * d for i < n, j < n]
+  }""",
+    ),
 }
 
 OVERWRITTEN = {
