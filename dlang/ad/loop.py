@@ -51,6 +51,7 @@ from dlang.ad.activity import next_state
 from dlang.ad.inlining import unused
 from dlang.ad.rematerialise import fleeting, rematerialised
 from dlang.ad.scope import NoParallelAdjoint, Scope, Sink, carry
+from dlang.ad.slices import sliced
 from dlang.ad.tape import Bundle, fields_of, save, with_all_sizes
 from dlang.ir import anf
 from dlang.ir.anf import Block, For, IndexExpr, Let, Lit, Size, Var, While, fresh, poly
@@ -290,7 +291,7 @@ def vjp_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf.
         # What the body passes on is handed to the parameter before the cotangent of the next state is asked for.
         results = [inner.take(op.params[k]) for k in state] + [inner.take(v) for v in outer]
     body = pruned_block(anf.Block(tuple(lets), (*[op.params[k] for k in sizes], *results)))
-    replacement, body, whole, node = _save(let, op, forward, body, scope)
+    replacement, body, whole, node = _save(let, op, forward, body, scope, inner)
     if scope.followed:
         body = against(body, op.body)
     params = (node, *now, *bars, *outer_bars)
@@ -308,18 +309,20 @@ def vjp_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf.
 
 
 def _save(
-    let: anf.Let, op: anf.For | anf.While, forward: list[anf.Let], body: anf.Block, scope: Scope
+    let: anf.Let, op: anf.For | anf.While, forward: list[anf.Let], body: anf.Block, scope: Scope, inner_scope: Scope
 ) -> tuple[list[anf.Let], anf.Block, anf.Var, anf.Var]:
     """The loop that makes the list, the backward body, the list after the loop, and the node that the body opens.
 
-    The body's first result is the rest of the list.
+    The body's first result is the rest of the list. inner_scope: of the body.
     """
     b = scope.b
     bound = {v for inner in forward for v in inner.vars} | set(op.params)
     if isinstance(op, anf.For):
         bound.add(op.index)
-    defined = defined_sizes(forward)
     body = rematerialised(body, forward, bound | scope.fleeting, scope.again, let.span, followed=scope.followed)
+    forward, body = sliced(forward, body, bound, inner_scope.known)
+    bound |= {v for inner in forward for v in inner.vars}
+    defined = defined_sizes(forward)
     body = with_sizes(body, defined)
     opened = Renaming(dict(defined))
     saved = with_all_sizes([v for v in free_vars(body) if v in bound], opened)

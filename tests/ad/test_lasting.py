@@ -57,6 +57,14 @@ STANDING = {
         "n * n + n",
         "for t < n { m = [cos(x[i, j]) + 0.1 * m[t, j] ** 2 for i < n, j < n] }",
     ),
+    "a row in a loop that ends by a condition": (
+        "n * n + 9 * n",
+        """var t = 0
+  while t < n and m[0, 0] < 9.0 {
+    m = [cos(x[i, j]) + 0.1 * m[t, j] ** 2 for i < n, j < n]
+    t += 1
+  }""",
+    ),
     "rows and a diagonal, some of them read by two": (
         "5 * n * n + 2 * n",
         """for t < n {
@@ -126,7 +134,9 @@ def test_what_stands_when_the_loops_have_ended_is_saved_once(name: str) -> None:
     residuals = saved(body)
     size = 1000
     total = residuals.once.evaluate(lambda v: size)
-    total += sum(s.bytes.evaluate(lambda v: size) * s.iterations.evaluate(lambda v: size) for s in residuals.loops)
+    for loop in residuals.loops:
+        iterations = size if loop.iterations is None else loop.iterations.evaluate(lambda v: size)
+        total += loop.bytes.evaluate(lambda v: size) * iterations
     assert total <= 8 * eval(expected, {"n": size}), written(residuals)
 
 
