@@ -18,13 +18,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dlang.ir.affine import Box, Knowledge, axes_of, bound_last, span
-from dlang.ir.anf import ZERO, Atom, Axis, IndexExpr, Let, Lit, Op, Prim, Scalar, Size, Var, fresh, poly
+from dlang.ir.anf import ZERO, Atom, Axis, Block, IndexExpr, Let, Lit, Op, Prim, Scalar, Size, Var, fresh, poly
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import pruned
+from dlang.ir.traverse import map_blocks, pruned, with_lets, with_op
 from dlang.ir.types import I64, dtype_of
 from dlang.ops.primitives import GAPS
 
 MOST = 6  # pieces of an index; each is a pass if it is an end
+
+
+FEW = 4  # points of an axis that are an end of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +195,71 @@ class Points:
             return Bent(axis.var, sign, offset, length, () if wraps else main.gaps, ends, wraps)
         return None
 
+    # ---- what a branch decides ---------------------------------------------------------------------------------------
+    def gaps(self, condition: Atom, holds: bool, makers: Mapping[Var, Op]) -> list[Size]:
+        """What is at least 0 where a condition holds, or where it does not, as far as polynomials say it."""
+        match makers.get(condition) if isinstance(condition, Var) else None:
+            case Prim("and" | "or" as name, args) if holds == (name == "and"):
+                return [gap for a in args for gap in self.gaps(a, holds, makers)]
+            case Prim("not", (a,)):
+                return self.gaps(a, not holds, makers)
+            case Prim(name, (x, y)) if name in GAPS or name in ("eq", "ne"):
+                low, high = self.affine(x, makers), self.affine(y, makers)
+                if low is None or high is None:
+                    return []
+                if name in GAPS:
+                    sign, less = GAPS[name]
+                    gap = (high - low) * sign + less
+                    return [gap if holds else -gap - 1]
+                if holds == (name == "eq"):
+                    return [high - low, low - high]
+                return [gap - 1 for gap in (high - low, low - high) if self.known.at_least_zero(gap)]
+        return []
+
+    def chosen(self, index: Sequence[Size], shape: Sequence[Size], gaps: Sequence[Size]) -> dict[int, Bent] | None:
+        """The entries of an index of axes and sizes alone that are moved, by their positions, where gaps are at least
+        0; None if there is no way back from the elements."""
+        names = [a.var for a in self.axes]
+        of = {a.var: a for a in self.axes}
+        out: dict[int, Bent] = {}
+        seen: set[Var] = set()
+        for k, entry in enumerate(index):
+            moving = axes_of(entry, names)
+            sign = _sign(entry, moving[0]) if len(moving) == 1 else None
+            if sign is None or not seen.isdisjoint(moving):
+                return None
+            seen.update(moving)
+            axis = of[moving[0]]
+            if entry == poly(axis.var):
+                continue
+            if axis.lows != (ZERO,) or axis.highs != (shape[k],):
+                return None
+            if any(b.mentions((axis.var,)) for a in self.axes for b in (*a.lows, *a.highs)):
+                return None
+            own = tuple([g for g in gaps if axes_of(g, names) == moving])
+            out[k] = Bent(axis.var, sign, entry.without(axis.var), shape[k], own)
+        return out
+
+    def narrowed(self, gaps: Sequence[Size]) -> tuple[tuple[Axis, ...], bool]:
+        """The points at which gaps of one axis each are at least 0, and whether they are few along some axis."""
+        names = [a.var for a in self.axes]
+        lows = {a.var: list(a.lows) for a in self.axes}
+        highs = {a.var: list(a.highs) for a in self.axes}
+        for gap in gaps:
+            if len(axes_of(gap, names)) == 1:
+                bound_last(gap, names, lows, highs)
+        axes = tuple([Axis(v, tuple(dict.fromkeys(lows[v])), tuple(dict.fromkeys(highs[v]))) for v in names])
+        counts = [
+            high - low for a, b in zip(axes, self.axes, strict=True) if a != b for high in a.highs for low in a.lows
+        ]
+        return axes, any(c.constant is not None and c.constant <= FEW for c in counts)
+
     # ---- back from the elements ----------------------------------------------------------------------------------
-    def back(self, bent: Sequence[Bent], g: Atom) -> tuple[list[Let], Atom]:
-        """g at the points that lead to the elements of which the positions are in the place of the axes; or 0."""
+    def back(self, bent: Sequence[Bent], g: Atom, decided: Mapping[Var, Atom] | None = None) -> tuple[list[Let], Atom]:
+        """g at the points that lead to the elements of which the positions are in the place of the axes; or 0.
+
+        decided: conditions that are known at these points.
+        """
         lets: list[Let] = []
 
         def emit(op: Op, name: str = "t", dtype: str = "i64") -> Var:
@@ -226,8 +291,8 @@ class Points:
                     holds = emit(Prim("ge", (number(gap), Lit(0, "i64"))), "inside", "bool")
                     valid = holds if valid is None else emit(Prim("and", (valid, holds)), "inside", "bool")
             at[b.axis] = poly(point)
-        renaming = Renaming(dict(at), renew=True)
-        lets += [renaming.let(let) for let in pruned(self.lets, [g])]
+        renaming = Renaming({**at, **(decided or {})}, renew=True)
+        lets += [renaming.let(let) for let in _undecided(pruned(self.lets, [g]), decided or {})]
         cotangent = renaming.atom(g)
         if valid is not None:
             cotangent = emit(Prim("select", (valid, cotangent, Lit(0.0, dtype_of(g)))), "g", dtype_of(g))
@@ -279,6 +344,17 @@ def end_of(bent: Bent, end: Piece, axes: Sequence[Axis], known: Knowledge) -> tu
 def at_most_one(entry: Size, length: Size) -> Axis:
     """An axis with the position of an element, if there is one: where nothing is read, an array may be too short."""
     return Axis(fresh("at", I64), tuple(dict.fromkeys((ZERO, entry))), tuple(dict.fromkeys((entry + 1, length))))
+
+
+def _undecided(lets: Sequence[Let], decided: Mapping[Var, Atom]) -> Sequence[Let]:
+    """Lets, here and in blocks inside, without those of conditions that are decided."""
+    if not decided:
+        return lets
+
+    def block(inner: Block) -> Block:
+        return with_lets(inner, list(_undecided(inner.lets, decided)), inner.results)
+
+    return [with_op(let, let.vars, map_blocks(let.op, block)) for let in lets if decided.keys().isdisjoint(let.vars)]
 
 
 def _sign(p: Size, axis: Var) -> int | None:
