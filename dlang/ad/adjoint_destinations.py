@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product as combinations
 
-from dlang.ad.clipped_indices import Bent, Piece, Points, at_most_one, end_of
+from dlang.ad.clipped_indices import Bent, Piece, Points, at_most_one, end_of, opened
 from dlang.ad.elements import emit_comp, with_axes_as_values
 from dlang.ad.scope import Contribution, NoParallelAdjoint, Scope
 from dlang.ir import anf
@@ -228,11 +228,12 @@ def _of_an_arm(p: _Placement, c: Contribution) -> bool:
     """Decides on a contribution of an arm that runs between bounds of the axes; False if it is not known where."""
     if p.box is None or not isinstance(c.array.type, anf.Array):
         return False
-    if any(e.mentions(p.depends.keys() - p.digits.keys()) for e in c.index):
-        return False
     shape, names = c.array.type.shape, [a.var for a in p.axes]
     points = Points(p.axes, p.lets, p.known, p.box, p.scope.sizes)
     makers = {v: let.op for let in walk(anf.Block(tuple(p.lets), ())) for v in let.vars}
+    c.index = tuple([opened(e, makers) for e in c.index])
+    if any(e.mentions(p.depends.keys() - p.digits.keys()) for e in c.index):
+        return False
     known = {condition: (holds, points.gaps(condition, holds, makers)) for condition, holds in c.where}
     gaps = [gap for _, of_one in known.values() for gap in of_one]
     if not gaps:

@@ -9,18 +9,38 @@ At the points i of an axis that is as long as the array is along it,
 
 The adjoint of y_i = x_v(i) is x̄_v = Σ ȳ_i over all i with v(i) = v: where there is one such i it is the inverse of
 v. So x̄ only reads, at the same kind of index as the value did, and the ends of clipped axes are added to it.
+
+An arm of a branch, `if i > 0 { x[i - 1] }`, reads between bounds of the axes (`Points.gaps`): an offset there is such an
+index without ends. An arm that runs at a few points only, as at the border of an array, is an end.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlang.ir.affine import Box, Knowledge, axes_of, bound_last, span
-from dlang.ir.anf import ZERO, Atom, Axis, Block, IndexExpr, Let, Lit, Op, Prim, Scalar, Size, Var, fresh, poly
+from dlang.ir.anf import (
+    ZERO,
+    Atom,
+    Axis,
+    Block,
+    If,
+    IndexExpr,
+    Let,
+    Lit,
+    Op,
+    Prim,
+    Read,
+    Scalar,
+    Size,
+    Var,
+    fresh,
+    poly,
+)
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, pruned, with_lets, with_op
+from dlang.ir.traverse import map_blocks, pruned, walk, with_lets, with_op
 from dlang.ir.types import I64, dtype_of
 from dlang.ops.primitives import GAPS
 
@@ -93,11 +113,7 @@ class Points:
         """A value as a polynomial of axes and of what is known to be small, so that it wraps nowhere; None if not."""
         op = makers.get(atom) if isinstance(atom, Var) else None
         value = op.size if isinstance(op, IndexExpr) else poly(atom)
-        for _ in range(MOST):
-            inner = {v: makers[v] for v in value.atoms() if v in makers}
-            if not inner:
-                break
-            value = value.substitute({v: o.size for v, o in inner.items() if isinstance(o, IndexExpr)}.get)
+        value = opened(value, makers)
         return None if value.mentions(makers) else self.known_as(value)
 
     def known_as(self, value: Size) -> Size | None:
@@ -225,13 +241,16 @@ class Points:
         seen: set[Var] = set()
         for k, entry in enumerate(index):
             moving = axes_of(entry, names)
+            if (not moving or entry == poly(moving[0])) and self.known.inside((entry,), (shape[k],)):
+                if not seen.isdisjoint(moving):
+                    return None
+                seen.update(moving)
+                continue
             sign = _sign(entry, moving[0]) if len(moving) == 1 else None
             if sign is None or not seen.isdisjoint(moving):
                 return None
             seen.update(moving)
             axis = of[moving[0]]
-            if entry == poly(axis.var):
-                continue
             if axis.lows != (ZERO,) or axis.highs != (shape[k],):
                 return None
             if any(b.mentions((axis.var,)) for a in self.axes for b in (*a.lows, *a.highs)):
@@ -255,7 +274,7 @@ class Points:
         return axes, any(c.constant is not None and c.constant <= FEW for c in counts)
 
     # ---- back from the elements ----------------------------------------------------------------------------------
-    def back(self, bent: Sequence[Bent], g: Atom, decided: Mapping[Var, Atom] | None = None) -> tuple[list[Let], Atom]:
+    def back(self, bent: Sequence[Bent], g: Atom, decided: Mapping[Var, Lit] | None = None) -> tuple[list[Let], Atom]:
         """g at the points that lead to the elements of which the positions are in the place of the axes; or 0.
 
         decided: conditions that are known at these points.
@@ -291,8 +310,9 @@ class Points:
                     holds = emit(Prim("ge", (number(gap), Lit(0, "i64"))), "inside", "bool")
                     valid = holds if valid is None else emit(Prim("and", (valid, holds)), "inside", "bool")
             at[b.axis] = poly(point)
-        renaming = Renaming({**at, **(decided or {})}, renew=True)
-        lets += [renaming.let(let) for let in _undecided(pruned(self.lets, [g]), decided or {})]
+        renaming = Renaming(dict(at), renew=True)
+        code = pruned(self.lets, [g])
+        lets += [renaming.let(_decided(let, decided) if decided else let) for let in code]
         cotangent = renaming.atom(g)
         if valid is not None:
             cotangent = emit(Prim("select", (valid, cotangent, Lit(0.0, dtype_of(g)))), "g", dtype_of(g))
@@ -325,6 +345,16 @@ class Points:
             highs[axis].append(ends[1] + 1)
 
 
+def opened(size: Size, makers: Mapping[Var, Op]) -> Size:
+    """A polynomial in terms of what variables in it name, some levels deep."""
+    for _ in range(MOST):
+        named = {v: op.size for v in size.atoms() if isinstance(op := makers.get(v), IndexExpr)}
+        if not named:
+            break
+        size = size.substitute(named.get)
+    return size
+
+
 def end_of(bent: Bent, end: Piece, axes: Sequence[Axis], known: Knowledge) -> tuple[Size, list[Axis]]:
     """Returns the place of an index's entry at an end, at the points `axes`, and further axes of at most one point.
 
@@ -346,15 +376,20 @@ def at_most_one(entry: Size, length: Size) -> Axis:
     return Axis(fresh("at", I64), tuple(dict.fromkeys((ZERO, entry))), tuple(dict.fromkeys((entry + 1, length))))
 
 
-def _undecided(lets: Sequence[Let], decided: Mapping[Var, Atom]) -> Sequence[Let]:
-    """Lets, here and in blocks inside, without those of conditions that are decided."""
-    if not decided:
-        return lets
+def _decided(let: Let, conditions: Mapping[Var, Lit]) -> Let:
+    """A let in which branches, inside of it too, are on known conditions; but for those in which an arm reads or checks
+    what it may only where the condition holds: what is computed for no element goes on at any point."""
 
     def block(inner: Block) -> Block:
-        return with_lets(inner, list(_undecided(inner.lets, decided)), inner.results)
+        return with_lets(inner, [_decided(part, conditions) for part in inner.lets], inner.results)
 
-    return [with_op(let, let.vars, map_blocks(let.op, block)) for let in lets if decided.keys().isdisjoint(let.vars)]
+    op = map_blocks(let.op, block)
+    if isinstance(op, If) and isinstance(op.condition, Var) and op.condition in conditions:
+        known = conditions[op.condition]
+        chosen = op.then if known.value else op.otherwise
+        if not any(isinstance(part.op, Read) or part.op.IS.fails for part in walk(chosen)):
+            op = replace(op, condition=known)
+    return with_op(let, let.vars, op)
 
 
 def _sign(p: Size, axis: Var) -> int | None:

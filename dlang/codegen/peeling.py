@@ -7,7 +7,8 @@ A comparison of the loop's variable that is decided after a few first iterations
 in all between: what was gathered there, lies in a row, an arm of a branch on it is all that is left of that, and a
 check of an index is none. Loops inside whose bounds differ from iteration to iteration, as those of a window do at the
 ends of an array, have the same ones in between. What decides is the prover, from the bounds of each part. A condition
-that is the same in all iterations is asked once, in front of two loops (`unswitched`).
+that is the same in all iterations is asked once, in front of two loops (`unswitched`). What the parts of a loop add up
+is added up behind them.
 """
 
 from __future__ import annotations

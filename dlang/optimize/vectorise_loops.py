@@ -186,9 +186,7 @@ def _loops_apart(op: anf.Op, known: Knowledge) -> tuple[list[anf.Let], anf.Op]:
 
 def _at_once(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | None:
     """Returns lets that replace a loop; None if its iterations are not independent or can't be computed at once."""
-    if loop.early or not loop.params or not known.at_least_zero(loop.high - loop.low):
-        return None
-    if not all(isinstance(p.type, anf.Array) for p in loop.params):
+    if loop.early or not loop.params or not all(isinstance(p.type, anf.Array) for p in loop.params):
         return None
     if len(set(loop.body.results)) < len(loop.params):
         return None
@@ -209,6 +207,8 @@ def _at_once(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | N
         return None
     done = all(batch.takes(inner) for inner in loop.body.lets) and batch.sets_elements()
     done = done and len(batch.finished) == len(let.vars) and all(_in_place(batch.lets, v) for v in batch.read)
+    if not known.at_least_zero(rows.count):  # then no array has as many rows
+        done = done and all(v in results.values() for part in batch.lets for v in part.vars if _is_array(v))
     return batch.lets if done else None
 
 
@@ -652,6 +652,10 @@ def _scalar(let: anf.Let) -> bool:
 def _is_recurrence(let: anf.Let, loop: anf.For) -> bool:
     """Tells whether a loop computes scalars by scalar code alone."""
     return all(isinstance(v.type, anf.Scalar) for v in let.vars) and all(map(_scalar, loop.body.lets))
+
+
+def _is_array(v: anf.Var) -> bool:
+    return isinstance(v.type, anf.Array)
 
 
 def _many_numbers(state: Sequence[anf.Var]) -> bool:
