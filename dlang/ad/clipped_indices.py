@@ -10,8 +10,8 @@ At the points i of an axis that is as long as the array is along it,
 The adjoint of y_i = x_v(i) is x̄_v = Σ ȳ_i over all i with v(i) = v: where there is one such i it is the inverse of
 v. So x̄ only reads, at the same kind of index as the value did, and the ends of clipped axes are added to it.
 
-An arm of a branch, `if i > 0 { x[i - 1] }`, reads between bounds of the axes (`Points.gaps`): an offset there is such an
-index without ends. An arm that runs at a few points only, as at the border of an array, is an end.
+An arm of a branch, `if i > 0 { x[i - 1] }`, reads between bounds of the axes (`Points.gaps`): an offset there is such
+an index without ends. An arm that runs at a few points only, as at the border of an array, is an end.
 """
 
 from __future__ import annotations
