@@ -21,24 +21,9 @@ from dataclasses import dataclass, replace
 from dlang.ad.rematerialise import rematerialised
 from dlang.ad.scope import ArmWithAdjoint, Contribution, NoParallelAdjoint, Scope, Sink, dummy, numeric
 from dlang.ad.tape import Bundle, bundle, given
+from dlang.ir import anf
 from dlang.ir.affine import outgrows
-from dlang.ir.anf import (
-    Array,
-    Assert,
-    Atom,
-    Block,
-    Construct,
-    Copy,
-    Fields,
-    If,
-    IndexExpr,
-    Let,
-    Scalar,
-    Size,
-    Var,
-    fresh,
-    poly,
-)
+from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Size, Var, fresh, poly
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import bound_vars, free_vars, mentioned, pruned_block, type_vars, with_op
@@ -106,9 +91,9 @@ def _outside(arm: _Arm, c: Contribution) -> Contribution:
     names: dict[Var, Size] = {}
     for let in arm.forward:
         match let.op:
-            case IndexExpr(size):
+            case anf.IndexExpr(size):
                 names[let.vars[0]] = size.substitute(names.get)
-            case Assert(guarded=guarded):
+            case anf.Assert(guarded=guarded):
                 certified = [(v, a) for v, a in zip(let.vars, guarded, strict=True) if v.type == I64]
                 names.update({v: poly(a).substitute(names.get) for v, a in certified})
             case _:

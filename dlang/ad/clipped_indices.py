@@ -20,33 +20,15 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dlang.ir import anf
 from dlang.ir.affine import Box, Knowledge, axes_of, bound_last, span
-from dlang.ir.anf import (
-    ZERO,
-    Atom,
-    Axis,
-    Block,
-    If,
-    IndexExpr,
-    Let,
-    Lit,
-    Op,
-    Prim,
-    Read,
-    Scalar,
-    Size,
-    Var,
-    fresh,
-    poly,
-)
+from dlang.ir.anf import ZERO, Atom, Axis, IndexExpr, Let, Lit, Op, Prim, Scalar, Size, Var, fresh, poly
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, pruned, walk, with_lets, with_op
 from dlang.ir.types import I64, dtype_of
 from dlang.ops.primitives import GAPS
 
 MOST = 6  # pieces of an index; each is a pass if it is an end
-
-
 FEW = 4  # points of an axis that are an end of it
 
 
@@ -213,7 +195,7 @@ class Points:
 
     # ---- what a branch decides ---------------------------------------------------------------------------------------
     def gaps(self, condition: Atom, holds: bool, makers: Mapping[Var, Op]) -> list[Size]:
-        """What is at least 0 where a condition holds, or where it does not, as far as polynomials say it."""
+        """The polynomials that are at least 0 where a condition holds, or where it does not, as far as they say so."""
         match makers.get(condition) if isinstance(condition, Var) else None:
             case Prim("and" | "or" as name, args) if holds == (name == "and"):
                 return [gap for a in args for gap in self.gaps(a, holds, makers)]
@@ -380,14 +362,14 @@ def _decided(let: Let, conditions: Mapping[Var, Lit]) -> Let:
     """A let in which branches, inside of it too, are on known conditions; but for those in which an arm reads or checks
     what it may only where the condition holds: what is computed for no element goes on at any point."""
 
-    def block(inner: Block) -> Block:
+    def block(inner: anf.Block) -> anf.Block:
         return with_lets(inner, [_decided(part, conditions) for part in inner.lets], inner.results)
 
     op = map_blocks(let.op, block)
-    if isinstance(op, If) and isinstance(op.condition, Var) and op.condition in conditions:
+    if isinstance(op, anf.If) and isinstance(op.condition, Var) and op.condition in conditions:
         known = conditions[op.condition]
         chosen = op.then if known.value else op.otherwise
-        if not any(isinstance(part.op, Read) or part.op.IS.fails for part in walk(chosen)):
+        if not any(isinstance(part.op, anf.Read) or part.op.IS.fails for part in walk(chosen)):
             op = replace(op, condition=known)
     return with_op(let, let.vars, op)
 
