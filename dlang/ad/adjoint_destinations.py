@@ -25,11 +25,11 @@ that sets a few elements in each iteration has an adjoint that changes as few in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product as combinations
 
-from dlang.ad.clipped_indices import Piece, Points, at_most_one, end_of
+from dlang.ad.clipped_indices import Bent, Piece, Points, at_most_one, end_of, opened
 from dlang.ad.elements import emit_comp, with_axes_as_values
 from dlang.ad.scope import Contribution, NoParallelAdjoint, Scope
 from dlang.ir import anf
@@ -49,7 +49,7 @@ from dlang.ir.affine import (
     rebase,
     solved_axes,
 )
-from dlang.ir.traverse import pruned
+from dlang.ir.traverse import pruned, walk
 from dlang.ir.types import array_type, dtype_of, product, type_of
 from dlang.ops import figures
 from dlang.ops.primitives import COST, GUARDS
@@ -120,7 +120,7 @@ def place_adjoint(
     p = _Placement(scope, axes, body, known, hull(axes, known), dependencies(body, axes), digits or {})
     for contribution in wanted:
         p.bars.setdefault(contribution.array, list(scope.bars.get(contribution.array, [])))
-        if not _straightened(p, contribution):
+        if not (_of_an_arm(p, contribution) if contribution.where else _straightened(p, contribution)):
             _decide(p, contribution)
     for contribution, beyond in p.ends:
         _add_end(p, contribution, beyond)
@@ -221,8 +221,60 @@ def _straightened(p: _Placement, c: Contribution) -> bool:
         return False
     points = Points(p.axes, p.lets, p.known, p.box, p.scope.sizes)
     bent = points.bent(c.index, shape)
-    if not bent:
+    return _led_back(p, c, points, bent) if bent else False
+
+
+def _of_an_arm(p: _Placement, c: Contribution) -> bool:
+    """Decides on a contribution of an arm that runs between bounds of the axes; False if it is not known where."""
+    if p.box is None or not isinstance(c.array.type, anf.Array):
         return False
+    shape, names = c.array.type.shape, [a.var for a in p.axes]
+    points = Points(p.axes, p.lets, p.known, p.box, p.scope.sizes)
+    makers = {v: let.op for let in walk(anf.Block(tuple(p.lets), ())) for v in let.vars}
+    c.index = tuple([opened(e, makers) for e in c.index])
+    if any(e.mentions(p.depends.keys() - p.digits.keys()) for e in c.index):
+        return False
+    known = {condition: (holds, points.gaps(condition, holds, makers)) for condition, holds in c.where}
+    gaps = [gap for _, of_one in known.values() for gap in of_one]
+    if not gaps:
+        return False
+    axes, few = points.narrowed(gaps)
+    moved = None if few else points.chosen(c.index, shape, gaps)
+    if moved is not None:
+        led = [[b.axis] for b in moved.values()]
+        decided = {
+            condition: anf.Lit(holds, "bool")
+            for condition, (holds, of_one) in known.items()
+            if isinstance(condition, anf.Var) and of_one and all(axes_of(gap, names) in led for gap in of_one)
+        }
+        return _led_back(p, c, points, moved, decided) if moved else False
+    inside = p.scope.known.within(axes)
+    if not all(map(inside.inside, [(e,) for e in c.index], [(size,) for size in shape])):
+        return False
+    if _solved(p, c.index, names)[1]:
+        return False
+    index = list(c.index)
+    beyond: list[anf.Axis] = []
+    for k, entry in enumerate(index):
+        if not entry.mentions(names) and not p.scope.known.inside((entry,), (shape[k],)):
+            beyond.append(at_most_one(entry, shape[k]))
+            index[k] = anf.poly(beyond[-1].var)
+    p.ends.append((Contribution(c.array, tuple(index), c.g, False), (*beyond, *axes)))
+    return True
+
+
+def _led_back(
+    p: _Placement,
+    c: Contribution,
+    points: Points,
+    bent: Mapping[int, Bent],
+    decided: Mapping[anf.Var, anf.Lit] | None = None,
+) -> bool:
+    """Decides on a contribution by what leads back from the elements; False if some entries determine no axes.
+
+    decided: the conditions that hold, or do not, at the points that are led back to.
+    """
+    shape = array_type(c.array).shape
     names = [a.var for a in p.axes]
     if _solved(p, [anf.poly(bent[k].axis) if k in bent else e for k, e in enumerate(c.index)], names)[1]:
         return False
@@ -245,7 +297,7 @@ def _straightened(p: _Placement, c: Contribution) -> bool:
                 index[k], more = end_of(b, end, axes, p.scope.known)
                 beyond += more
         straight = [b for b, end in zip(bent.values(), choice, strict=True) if end is None]
-        lets, cotangent = points.back(straight, g)
+        lets, cotangent = points.back(straight, g, decided if stored is None else None)
         p.lets.extend(lets)
         p.depends = dependencies(p.lets, p.axes)
         if stored is not None:

@@ -16,11 +16,12 @@ behind itself. Then nothing is saved, and branches inside of one another, as ear
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlang.ad.rematerialise import rematerialised
 from dlang.ad.scope import ArmWithAdjoint, Contribution, NoParallelAdjoint, Scope, Sink, dummy, numeric
 from dlang.ad.tape import Bundle, bundle, given
+from dlang.ir import anf
 from dlang.ir.affine import outgrows
 from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Size, Var, fresh, poly
 from dlang.ir.builder import Builder
@@ -64,7 +65,7 @@ def vjp_if(let: Let, op: If, scope: Scope) -> list[Let]:
     arms = [_arm(arm, scope, outer, coming, gs) for arm in (op.then, op.otherwise)]
     same = {v: g for v, g in coming.items() if all(a.bars.get(v) is g for a in arms)}
     outer = [v for v in outer if v not in same and any(v in a.bars for a in arms)]
-    wanted = [(a.sink, c) for a in arms if a.sink is not None for c in a.sink.wanted]
+    wanted = [(a.sink, _outside(a, c)) for a in arms if a.sink is not None for c in a.sink.wanted]
     bound = {v for a in arms for let in (*a.forward, *a.lets) for v in (*let.vars, *bound_vars(let.op))}
     if any(entry.mentions(bound) for _, c in wanted for entry in c.index):
         raise NoParallelAdjoint
@@ -78,10 +79,26 @@ def vjp_if(let: Let, op: If, scope: Scope) -> list[Let]:
     cotangents = b.emit(If(op.condition, then, otherwise)) if then.results else ()
     for v, bar in (*same.items(), *zip(outer, cotangents, strict=False)):
         scope.add(v, bar)
-    for (_, c), bar in zip(wanted, cotangents[len(outer) :], strict=True):
+    for (s, c), bar in zip(wanted, cotangents[len(outer) :], strict=True):
         assert sink is not None
-        sink.wanted.append(Contribution(c.array, c.index, bar, True))
+        where = ((op.condition, s is arms[0].sink), *c.where)
+        sink.wanted.append(Contribution(c.array, c.index, bar, True, where))
     return [Let((*let.vars, *saved), forward, let.span)]
+
+
+def _outside(arm: _Arm, c: Contribution) -> Contribution:
+    """A contribution of an arm at an index without names that the arm has for numbers, certified ones among them."""
+    names: dict[Var, Size] = {}
+    for let in arm.forward:
+        match let.op:
+            case anf.IndexExpr(size):
+                names[let.vars[0]] = size.substitute(names.get)
+            case anf.Assert(guarded=guarded):
+                certified = [(v, a) for v, a in zip(let.vars, guarded, strict=True) if v.type == I64]
+                names.update({v: poly(a).substitute(names.get) for v, a in certified})
+            case _:
+                pass
+    return replace(c, index=tuple([entry.substitute(names.get) for entry in c.index])) if names else c
 
 
 def _with_adjoint(let: Let, op: If, scope: Scope, outer: Sequence[Var], gs: Sequence[tuple[int, Atom]]) -> Let:

@@ -9,22 +9,27 @@ At the points i of an axis that is as long as the array is along it,
 
 The adjoint of y_i = x_v(i) is x̄_v = Σ ȳ_i over all i with v(i) = v: where there is one such i it is the inverse of
 v. So x̄ only reads, at the same kind of index as the value did, and the ends of clipped axes are added to it.
+
+An arm of a branch, `if i > 0 { x[i - 1] }`, reads between bounds of the axes (`Points.gaps`): an offset there is such
+an index without ends. An arm that runs at a few points only, as at the border of an array, is an end.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from dlang.ir import anf
 from dlang.ir.affine import Box, Knowledge, axes_of, bound_last, span
 from dlang.ir.anf import ZERO, Atom, Axis, IndexExpr, Let, Lit, Op, Prim, Scalar, Size, Var, fresh, poly
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import pruned
+from dlang.ir.traverse import map_blocks, pruned, walk, with_lets, with_op
 from dlang.ir.types import I64, dtype_of
 from dlang.ops.primitives import GAPS
 
 MOST = 6  # pieces of an index; each is a pass if it is an end
+FEW = 4  # points of an axis that are an end of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +95,7 @@ class Points:
         """A value as a polynomial of axes and of what is known to be small, so that it wraps nowhere; None if not."""
         op = makers.get(atom) if isinstance(atom, Var) else None
         value = op.size if isinstance(op, IndexExpr) else poly(atom)
-        for _ in range(MOST):
-            inner = {v: makers[v] for v in value.atoms() if v in makers}
-            if not inner:
-                break
-            value = value.substitute({v: o.size for v, o in inner.items() if isinstance(o, IndexExpr)}.get)
+        value = opened(value, makers)
         return None if value.mentions(makers) else self.known_as(value)
 
     def known_as(self, value: Size) -> Size | None:
@@ -192,9 +193,74 @@ class Points:
             return Bent(axis.var, sign, offset, length, () if wraps else main.gaps, ends, wraps)
         return None
 
+    # ---- what a branch decides ---------------------------------------------------------------------------------------
+    def gaps(self, condition: Atom, holds: bool, makers: Mapping[Var, Op]) -> list[Size]:
+        """The polynomials that are at least 0 where a condition holds, or where it does not, as far as they say so."""
+        match makers.get(condition) if isinstance(condition, Var) else None:
+            case Prim("and" | "or" as name, args) if holds == (name == "and"):
+                return [gap for a in args for gap in self.gaps(a, holds, makers)]
+            case Prim("not", (a,)):
+                return self.gaps(a, not holds, makers)
+            case Prim(name, (x, y)) if name in GAPS or name in ("eq", "ne"):
+                low, high = self.affine(x, makers), self.affine(y, makers)
+                if low is None or high is None:
+                    return []
+                if name in GAPS:
+                    sign, less = GAPS[name]
+                    gap = (high - low) * sign + less
+                    return [gap if holds else -gap - 1]
+                if holds == (name == "eq"):
+                    return [high - low, low - high]
+                return [gap - 1 for gap in (high - low, low - high) if self.known.at_least_zero(gap)]
+        return []
+
+    def chosen(self, index: Sequence[Size], shape: Sequence[Size], gaps: Sequence[Size]) -> dict[int, Bent] | None:
+        """The entries of an index of axes and sizes alone that are moved, by their positions, where gaps are at least
+        0; None if there is no way back from the elements."""
+        names = [a.var for a in self.axes]
+        of = {a.var: a for a in self.axes}
+        out: dict[int, Bent] = {}
+        seen: set[Var] = set()
+        for k, entry in enumerate(index):
+            moving = axes_of(entry, names)
+            if (not moving or entry == poly(moving[0])) and self.known.inside((entry,), (shape[k],)):
+                if not seen.isdisjoint(moving):
+                    return None
+                seen.update(moving)
+                continue
+            sign = _sign(entry, moving[0]) if len(moving) == 1 else None
+            if sign is None or not seen.isdisjoint(moving):
+                return None
+            seen.update(moving)
+            axis = of[moving[0]]
+            if axis.lows != (ZERO,) or axis.highs != (shape[k],):
+                return None
+            if any(b.mentions((axis.var,)) for a in self.axes for b in (*a.lows, *a.highs)):
+                return None
+            own = tuple([g for g in gaps if axes_of(g, names) == moving])
+            out[k] = Bent(axis.var, sign, entry.without(axis.var), shape[k], own)
+        return out
+
+    def narrowed(self, gaps: Sequence[Size]) -> tuple[tuple[Axis, ...], bool]:
+        """The points at which gaps of one axis each are at least 0, and whether they are few along some axis."""
+        names = [a.var for a in self.axes]
+        lows = {a.var: list(a.lows) for a in self.axes}
+        highs = {a.var: list(a.highs) for a in self.axes}
+        for gap in gaps:
+            if len(axes_of(gap, names)) == 1:
+                bound_last(gap, names, lows, highs)
+        axes = tuple([Axis(v, tuple(dict.fromkeys(lows[v])), tuple(dict.fromkeys(highs[v]))) for v in names])
+        counts = [
+            high - low for a, b in zip(axes, self.axes, strict=True) if a != b for high in a.highs for low in a.lows
+        ]
+        return axes, any(c.constant is not None and c.constant <= FEW for c in counts)
+
     # ---- back from the elements ----------------------------------------------------------------------------------
-    def back(self, bent: Sequence[Bent], g: Atom) -> tuple[list[Let], Atom]:
-        """g at the points that lead to the elements of which the positions are in the place of the axes; or 0."""
+    def back(self, bent: Sequence[Bent], g: Atom, decided: Mapping[Var, Lit] | None = None) -> tuple[list[Let], Atom]:
+        """g at the points that lead to the elements of which the positions are in the place of the axes; or 0.
+
+        decided: conditions that are known at these points.
+        """
         lets: list[Let] = []
 
         def emit(op: Op, name: str = "t", dtype: str = "i64") -> Var:
@@ -227,7 +293,8 @@ class Points:
                     valid = holds if valid is None else emit(Prim("and", (valid, holds)), "inside", "bool")
             at[b.axis] = poly(point)
         renaming = Renaming(dict(at), renew=True)
-        lets += [renaming.let(let) for let in pruned(self.lets, [g])]
+        code = pruned(self.lets, [g])
+        lets += [renaming.let(_decided(let, decided) if decided else let) for let in code]
         cotangent = renaming.atom(g)
         if valid is not None:
             cotangent = emit(Prim("select", (valid, cotangent, Lit(0.0, dtype_of(g)))), "g", dtype_of(g))
@@ -260,6 +327,16 @@ class Points:
             highs[axis].append(ends[1] + 1)
 
 
+def opened(size: Size, makers: Mapping[Var, Op]) -> Size:
+    """A polynomial in terms of what variables in it name, some levels deep."""
+    for _ in range(MOST):
+        named = {v: op.size for v in size.atoms() if isinstance(op := makers.get(v), IndexExpr)}
+        if not named:
+            break
+        size = size.substitute(named.get)
+    return size
+
+
 def end_of(bent: Bent, end: Piece, axes: Sequence[Axis], known: Knowledge) -> tuple[Size, list[Axis]]:
     """Returns the place of an index's entry at an end, at the points `axes`, and further axes of at most one point.
 
@@ -279,6 +356,22 @@ def end_of(bent: Bent, end: Piece, axes: Sequence[Axis], known: Knowledge) -> tu
 def at_most_one(entry: Size, length: Size) -> Axis:
     """An axis with the position of an element, if there is one: where nothing is read, an array may be too short."""
     return Axis(fresh("at", I64), tuple(dict.fromkeys((ZERO, entry))), tuple(dict.fromkeys((entry + 1, length))))
+
+
+def _decided(let: Let, conditions: Mapping[Var, Lit]) -> Let:
+    """A let in which branches, inside of it too, are on known conditions; but for those in which an arm reads or checks
+    what it may only where the condition holds: what is computed for no element goes on at any point."""
+
+    def block(inner: anf.Block) -> anf.Block:
+        return with_lets(inner, [_decided(part, conditions) for part in inner.lets], inner.results)
+
+    op = map_blocks(let.op, block)
+    if isinstance(op, anf.If) and isinstance(op.condition, Var) and op.condition in conditions:
+        known = conditions[op.condition]
+        chosen = op.then if known.value else op.otherwise
+        if not any(isinstance(part.op, anf.Read) or part.op.IS.fails for part in walk(chosen)):
+            op = replace(op, condition=known)
+    return with_op(let, let.vars, op)
 
 
 def _sign(p: Size, axis: Var) -> int | None:

@@ -240,13 +240,14 @@ def vjp_body(
 
 def _merged(scope: Scope, back: list[anf.Let], wanted: Sequence[Contribution]) -> list[Contribution]:
     """Contributions to one element added up at the point."""
-    by_element: dict[tuple[anf.Var, tuple[anf.Size, ...], bool], anf.Atom] = {}
+    by_element: dict[object, Contribution] = {}
     with scope.b.scope() as more:
         for c in wanted:
-            key = c.array, c.index, c.conditional
-            by_element[key] = scope.total([by_element[key], c.g]) if key in by_element else c.g
+            key = c.array, c.index, c.conditional, c.where
+            before = by_element.get(key)
+            by_element[key] = c if before is None else replace(c, g=scope.total([before.g, c.g]))
     back += more
-    return [Contribution(array, index, g, conditional) for (array, index, conditional), g in by_element.items()]
+    return list(by_element.values())
 
 
 def vjp_view(op: anf.View, g: anf.Atom, scope: Scope) -> None:

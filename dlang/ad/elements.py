@@ -8,7 +8,7 @@ from dataclasses import replace
 from dlang.ad.scope import Scope, dummy, numeric
 from dlang.ir import anf
 from dlang.ir.affine import Change, extent, far_fewer, hull, nonempty
-from dlang.ir.anf import Atom, Block, Comp, If, Let, Prim, Read, Reduce, Var, fresh, poly
+from dlang.ir.anf import Atom, Block, Comp, If, Let, Prim, Read, Reduce, Size, Var, fresh, poly
 from dlang.ir.builder import Builder, axis
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, parts, pruned, rebuild
@@ -95,6 +95,7 @@ def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
     before: list[Let] = []
     body: list[Let] = []
     inside = scope.known.within(op.axes)
+    points = product(high - low + 1 for low, high in box.values())
     vars, results, destinations = list(let.vars), list(op.body.results), list(op.destinations)
     for inner in op.body.lets:
         read = inner.op
@@ -102,14 +103,14 @@ def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
             values[inner.vars[0]] = last
             body.append(inner)
             continue
-        saving, given = _with_reads(inner, scope)
+        saving, given = _with_reads(inner, scope, points)
         body.append(saving)
         for v, result in given.items():
             axes = list(op.axes)
             if isinstance(read, Read) and not _within(read, definitions):
                 axes = [a for a in op.axes if any(e.mentions((a.var,)) for e in read.index)]
-            points = product(box[a.var][1] - box[a.var][0] + 1 for a in axes)
-            if isinstance(read, Read) and not far_fewer(points, product(array_type(read.array).shape)):
+            own_points = product(box[a.var][1] - box[a.var][0] + 1 for a in axes)
+            if isinstance(read, Read) and not far_fewer(own_points, product(array_type(read.array).shape)):
                 continue
             others = [a for a in op.axes if a not in axes]
             if others and any(bound.mentions(names) for a in op.axes for bound in (*a.lows, *a.highs)):
@@ -142,10 +143,11 @@ def _within(read: Read, definitions: Collection[Var]) -> bool:
     return read.array in definitions or any(e.mentions(definitions) for e in read.index)
 
 
-def _with_reads(let: Let, scope: Scope) -> tuple[Let, dict[Var, Var]]:
+def _with_reads(let: Let, scope: Scope, points: Size) -> tuple[Let, dict[Var, Var]]:
     """A let that also gives the elements that are read in it of arrays that are not there later.
 
-    What it gives for each variable that one of its blocks binds to such an element.
+    What it gives for each variable that one of its blocks binds to such an element. points: at how many it is done. Of
+    an array with no more elements than these, all are saved, and not those that an arm reads.
     """
     op = let.op
     match op:
@@ -154,7 +156,10 @@ def _with_reads(let: Let, scope: Scope) -> tuple[Let, dict[Var, Var]]:
         case If():
             arms: list[tuple[list[Let], dict[Var, Var]]] = []
             for arm in (op.then, op.otherwise):
-                pairs = [_with_reads(inner, scope) for inner in arm.lets]
+                pairs = [
+                    (inner, {}) if _reads_about_all(inner.op, points) else _with_reads(inner, scope, points)
+                    for inner in arm.lets
+                ]
                 arms.append(([inner for inner, _ in pairs], {v: r for _, results in pairs for v, r in results.items()}))
             given = {v: fresh(v.name, v.type) for _, results in arms for v in results}
             blocks = []
@@ -164,6 +169,11 @@ def _with_reads(let: Let, scope: Scope) -> tuple[Let, dict[Var, Var]]:
             return Let((*let.vars, *given.values()), replace(op, then=blocks[0], otherwise=blocks[1]), let.span), given
         case _:
             return let, {}
+
+
+def _reads_about_all(op: anf.Op, points: Size) -> bool:
+    """Tells whether it reads, at so many points, an array that has about as many elements, or fewer."""
+    return isinstance(op, Read) and not far_fewer(points, product(array_type(op.array).shape))
 
 
 def from_there(lets: Sequence[Let], saved: Mapping[Atom, Read]) -> list[Let]:

@@ -31,12 +31,14 @@ class Contribution:
     """g, to be added to the cotangent of `array` at `index` (of a scalar: at ()) at every point of a comprehension.
 
     conditional: the read stands in a branch; where it did not run, g is 0 and the index may be out of range.
+    where: the conditions of the branches around, and whether they hold where it ran.
     """
 
     array: anf.Var
     index: tuple[anf.Size, ...]
     g: anf.Atom
     conditional: bool
+    where: tuple[tuple[anf.Atom, bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

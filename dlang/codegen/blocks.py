@@ -418,10 +418,11 @@ class Scheduler(ABC):
             split = Decision("ends split off", "comparisons are decided between the first and the last iterations")
             between = self._in_lanes(replace(parts.between, why=(split,)))
             if any(isinstance(s, loops.Loop) and s.lanes > 1 for s in walk(between)):
-                self.out += [*parts.before, *between, *parts.after]
+                self.out += [*parts.before, *between, *parts.after, *parts.totals(loop.reductions)]
                 return
         elif parts is not None:
-            loop = parts.between
+            given = [replace(r, result=w.result) for r, w in zip(parts.between.reductions, reductions, strict=True)]
+            loop = replace(parts.between, reductions=tuple(given))
         elif self.lanes.bits and (parts := with_even_middle(loop, self.facts)) is not None:
             middle = self.lanes.chosen(parts.between)
             if middle.lanes > 1:

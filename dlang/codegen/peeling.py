@@ -7,7 +7,8 @@ A comparison of the loop's variable that is decided after a few first iterations
 in all between: what was gathered there, lies in a row, an arm of a branch on it is all that is left of that, and a
 check of an index is none. Loops inside whose bounds differ from iteration to iteration, as those of a window do at the
 ends of an array, have the same ones in between. What decides is the prover, from the bounds of each part. A condition
-that is the same in all iterations is asked once, in front of two loops (`unswitched`).
+that is the same in all iterations is asked once, in front of two loops (`unswitched`). What the parts of a loop add up
+is added up behind them.
 """
 
 from __future__ import annotations
@@ -17,12 +18,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dlang.codegen.loops import Assert, Body, Branch, Buffer, Compute, Convert, Evaluate, Load, Loop, Slot, Stmt, Store
+from dlang.codegen.loops import (
+    Assert,
+    Body,
+    Branch,
+    Buffer,
+    Compute,
+    Convert,
+    Evaluate,
+    Load,
+    Loop,
+    Reduction,
+    Slot,
+    Stmt,
+    Store,
+)
 from dlang.codegen.traverse import binds, bound_by, kept, map_inside, mentions, rebuild, walk
 from dlang.inequalities import Facts
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.types import BOOL, I64
 from dlang.ops import figures
+from dlang.ops.monoids import COMBINE
 from dlang.ops.primitives import GAPS, PARTIAL
 
 ROUNDS = 4  # in which one comparison decides what another is of
@@ -41,13 +57,26 @@ class Peeled:
     between: Loop
     after: list[Loop]
 
+    def totals(self, reductions: Sequence[Reduction]) -> list[Stmt]:
+        """The results of the whole loop, of those of its parts."""
+        parts = [self.between, *self.before, *self.after]
+        out: list[Stmt] = []
+        for k, whole in enumerate(reductions):
+            first, *others = [part.reductions[k].result for part in parts]
+            for n, other in enumerate(others):
+                assert isinstance(whole.result, Var) and isinstance(first, Var) and isinstance(other, Var)
+                total = whole.result if n == len(others) - 1 else fresh(whole.result.name, whole.result.type)
+                out.append(Compute(total, COMBINE[whole.monoid], (first, other)))
+                first = total
+        return out
+
 
 def peeled(loop: Loop, sizes: Mapping[Var, Size], facts: Facts[Var]) -> Peeled | None:
     """A loop in three; None if that decides no comparison.
 
     sizes: of variables around it that are names of polynomials. facts: what is known there.
     """
-    if loop.short or loop.reductions or len(loop.lows) + len(loop.highs) > 2:
+    if loop.short or not _combine(loop.reductions) or len(loop.lows) + len(loop.highs) > 2:
         return None
     if not any(map(_asks, loop.stmts)) or not _is_straight(loop.stmts):
         return None
@@ -83,7 +112,7 @@ def unswitched(loop: Loop, conditions: int = figures.CONDITIONS_IN_FRONT) -> tup
     The arms of the branch are loops, or branches of that kind again; None if no branch in the loop is on such a
     condition.
     """
-    if not conditions or loop.reductions or not _is_straight(loop.stmts):
+    if not conditions or not _combine(loop.reductions) or not _is_straight(loop.stmts):
         return None
     inside = {loop.var, *(v for s in walk(loop.stmts) for v in bound_by(s))}
     same: dict[Var, Stmt] = {}
@@ -105,8 +134,14 @@ def unswitched(loop: Loop, conditions: int = figures.CONDITIONS_IN_FRONT) -> tup
         with copy.where(condition, value):
             arm = copy.loop(remaining, (remaining.lows, remaining.highs))
         inner = unswitched(arm, conditions - 1)
-        arms.append(Body((arm,) if inner is None else (*inner[0], inner[1]), ()))
-    return list(setup), Branch(condition, arms[0], arms[1], ())
+        results = tuple([r.result for r in arm.reductions])
+        arms.append(Body((arm,) if inner is None else (*inner[0], inner[1]), results))
+    return list(setup), Branch(condition, arms[0], arms[1], tuple([r.result for r in loop.reductions]))
+
+
+def _combine(reductions: Sequence[Reduction]) -> bool:
+    """Tells whether what parts of a loop give is combined by an operation of two numbers: all but positions are."""
+    return all(r.monoid in COMBINE and r.position is None for r in reductions)
 
 
 def _is_straight(stmts: Sequence[Stmt]) -> bool:
@@ -169,7 +204,9 @@ class _Copy:
         self.axis, self.part = self.bound(loop.var), part
         self.facts.between(self.axis, *part)
         stmts = self.block(loop.stmts)
-        return replace(loop, var=self.axis, lows=part[0], highs=part[1], stmts=_live(stmts, set()))
+        given = tuple([replace(r, result=_renewed(r.result), value=self.value(r.value)) for r in loop.reductions])
+        wanted: set[object] = {r.value for r in given}
+        return replace(loop, var=self.axis, lows=part[0], highs=part[1], stmts=_live(stmts, wanted), reductions=given)
 
     def block(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
         return tuple([new for s in stmts for new in self.stmt(s)])
@@ -320,6 +357,11 @@ class _Copy:
         self.atoms[var] = new
         self.inside.add(new)
         return new
+
+
+def _renewed(result: Slot) -> Var:
+    assert isinstance(result, Var)
+    return fresh(result.name, result.type)
 
 
 def _known(name: str, args: tuple[Atom, ...]) -> Atom | None:

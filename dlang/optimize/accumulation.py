@@ -17,7 +17,7 @@ all iterations together are a product of matrices.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
@@ -61,7 +61,7 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
         terms.append(replace(term, axes=_opened(term.axes, sizes_named(loop.body))))
     if any(_depends_on(t.axes, {v for inner in loop.body.lets for v in inner.vars}) for t in terms):
         return None
-    if not (_keeps_little(lets) or _has_a_product(lets, loop)):
+    if not (_keeps_little(lets) or multiplies_shared(lets, (loop.index, *loop.params))):
         return None
     replacement: list[anf.Let] = []
     if any(t.axes for t in terms) and any(map(_may_fail, lets)):
@@ -143,12 +143,23 @@ def _keeps_little(lets: Lets) -> bool:
     return all(_is_cheap(let) or not any(map(_has_comps, op_blocks(let.op))) for let in comps)
 
 
-def _has_a_product(lets: Lets, loop: anf.For) -> bool:
+def multiplies_shared(lets: Lets, varying: Iterable[anf.Var]) -> bool:
     """Tells whether iterations multiply something by a matrix that is the same for all of them, so that all of them
-    together are one product of matrices: there is a sum with a factor that is computed from elements along an axis of
-    the sum and another, but from nothing that differs between iterations."""
-    depends = axes_behind(anf.Block(lets, ()), (loop.index, *loop.params))
-    return _Products(depends).multiplies(lets, frozenset())
+    together are one product of matrices. varying: what differs between them."""
+    return any(True for _ in _shared_products(lets, varying))
+
+
+def multiplies_vectors(lets: Lets, varying: Iterable[anf.Var]) -> bool:
+    """Tells whether iterations multiply by such matrices, and only vectors: a product of each alone would go over all
+    of a matrix for one row."""
+    found = list(_shared_products(lets, varying))
+    return bool(found) and all(found)
+
+
+def _shared_products(lets: Lets, varying: Iterable[anf.Var]) -> Iterator[bool]:
+    """The sums with a factor that is computed from elements along an axis of the sum and another, but from nothing that
+    differs between iterations: for each whether this factor has all axes along which there are sums."""
+    return _Products(axes_behind(anf.Block(lets, ()), varying)).of(lets, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,35 +170,30 @@ class _Products:
     depends: Depends
     read: dict[anf.Var, frozenset[frozenset[anf.Var]]] = field(default_factory=dict)
 
-    def multiplies(self, lets: Lets, axes: frozenset[anf.Var]) -> bool:
-        """Tells whether lets have such a sum; axes: of the comprehensions around."""
-        return any(self._let(let, axes) for let in lets)
+    def of(self, lets: Lets, axes: frozenset[anf.Var]) -> Iterator[bool]:
+        """The products in some lets; axes: of the comprehensions around."""
+        for let in lets:
+            own = frozenset(a.var for a in let.op.axes) if isinstance(let.op, anf.Comp) else frozenset[anf.Var]()
+            for block in op_blocks(let.op):
+                yield from self.of(block.lets, axes | own)
+            if isinstance(let.op, anf.Comp):
+                yield from self._product(let.op, axes | own)
+            used = mentioned(let.op)
+            read = frozenset[frozenset[anf.Var]]().union(*(self.read.get(v, frozenset()) for v in used))
+            if isinstance(let.op, anf.Read):
+                read |= {axes.intersection(v for size in let.op.index for v in size.atoms())}
+            self.read.update(dict.fromkeys(let.vars, read))
 
-    def _let(self, let: anf.Let, axes: frozenset[anf.Var]) -> bool:
-        own: frozenset[anf.Var] = frozenset()
-        if isinstance(let.op, anf.Comp):
-            own = frozenset(a.var for a in let.op.axes)
-        if any(self.multiplies(block.lets, axes | own) for block in op_blocks(let.op)):
-            return True
-        if isinstance(let.op, anf.Comp) and self._is_product(let.op, axes | own):
-            return True
-        used = mentioned(let.op)
-        read = frozenset[frozenset[anf.Var]]().union(*(self.read.get(v, frozenset()) for v in used))
-        if isinstance(let.op, anf.Read):
-            read |= {axes.intersection(v for size in let.op.index for v in size.atoms())}
-        self.read.update(dict.fromkeys(let.vars, read))
-        return False
-
-    def _is_product(self, op: anf.Comp, axes: frozenset[anf.Var]) -> bool:
+    def _product(self, op: anf.Comp, axes: frozenset[anf.Var]) -> Iterator[bool]:
         if not all(isinstance(d, anf.Reduce) and d.monoid == "sum" for d in op.destinations):
-            return False
+            return
         kept = {v for d in op.destinations for size in d.index for v in size.atoms()}
         summed = frozenset(a.var for a in op.axes) - kept
-        return any(
-            self.depends.get(factor, frozenset()) <= axes
-            and any(index & summed and index - summed for index in self.read.get(factor, frozenset()))
-            for factor in _factors(op.body)
-        )
+        for factor in _factors(op.body):
+            if self.depends.get(factor, frozenset()) <= axes:
+                for index in self.read.get(factor, frozenset()):
+                    if index & summed and index - summed:
+                        yield kept & axes <= index
 
 
 def _factors(block: anf.Block) -> set[anf.Var]:

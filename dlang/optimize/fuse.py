@@ -210,7 +210,7 @@ def additions_apart(block: anf.Block) -> anf.Block:
         isinstance(let.op, anf.Comp) and any(d.into is not None for d in let.op.destinations) for let in block.lets
     ):
         return block
-    uses = _Uses(block)
+    uses = Uses(block)
     lets = []
     for let in block.lets:
         op = let.op
@@ -220,7 +220,7 @@ def additions_apart(block: anf.Block) -> anf.Block:
     return with_lets(block, lets, block.results)
 
 
-def _with_sums(op: anf.Comp, vars: Sequence[anf.Var], uses: _Uses) -> anf.Comp:
+def _with_sums(op: anf.Comp, vars: Sequence[anf.Var], uses: Uses) -> anf.Comp:
     lets = list(op.body.lets)
     values = list(op.body.results)
     destinations = list(op.destinations)
@@ -232,7 +232,7 @@ def _with_sums(op: anf.Comp, vars: Sequence[anf.Var], uses: _Uses) -> anf.Comp:
             continue
         if not reads[0][1]:
             continue  # of one element
-        plain = sum_at_point(op.axes, d, values[k]) if _once(*reads[0]) else None
+        plain = sum_at_point(op.axes, d, values[k]) if read_once(*reads[0]) else None
         if plain is not None:
             more, values[k], destinations[k] = plain
             lets += more
@@ -261,7 +261,7 @@ def inlined_producers(block: anf.Block, fewer: bool = False) -> anf.Block:
 
     fewer: only those that are read at fewer points than they have, as sizes grow.
     """
-    uses = _Uses(block)
+    uses = Uses(block)
     stored: set[anf.Var] = set()
     while True:
         chosen: dict[anf.Var, tuple[Producer, int]] = {}
@@ -293,7 +293,7 @@ def _is_narrow(producer: Producer, k: int) -> bool:
     return not used.issuperset(point_of(producer.op, k) or ())
 
 
-class _Uses:
+class Uses:
     """The reads of the arrays of a block, each with the axes that it runs over, those of loops among them.
 
     otherwise: arrays that are used in another way, or read by a loop itself.
@@ -356,7 +356,7 @@ class _Uses:
         if any(array in self.consumed for array in used):
             return False
         if any(array in chosen for array in used):
-            return single and all(_once(read, axes) for read, axes in reads)
+            return single and all(read_once(read, axes) for read, axes in reads)
         count = len([let for let in code if not isinstance(let.op, anf.IndexExpr)])
         inside = {v for let in everything for v in let.vars}
         gathers = any(
@@ -367,7 +367,7 @@ class _Uses:
         )
         if moves:
             return True
-        if not all(_once(read, axes) for read, axes in reads):
+        if not all(read_once(read, axes) for read, axes in reads):
             return False
         cheap = count <= figures.COPIED_CODE and not gathers
         cheap = cheap and all(additions(let.op) <= figures.ADDITION for let in code)
@@ -381,7 +381,7 @@ def _is_point(let: anf.Let) -> bool:
     return let.op.IS.point
 
 
-def _once(read: anf.Read, axes: Sequence[anf.Axis]) -> bool:
+def read_once(read: anf.Read, axes: Sequence[anf.Axis]) -> bool:
     """Says whether no element is read twice: every axis has an entry for itself, but for axes that others determine."""
     names = {axis.var for axis in axes}
     separate: set[anf.Var] = set()

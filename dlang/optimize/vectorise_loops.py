@@ -12,8 +12,17 @@ products know, and its adjoint saves what that of the same code with indices wou
 
 An iteration may write the slice of a state that its number determines, and may read no state. One that writes it in
 several steps is taken apart first: all iterations do one step before any does the next. What it does is
-comprehensions, views, checks and scalar code; scalars are computed again in each comprehension that needs them. A loop
-in an iteration, a call, a library's operation or an effect leaves the loop as it is.
+comprehensions, views, checks and scalar code; scalars are computed again in each comprehension that needs them. A call,
+a library's operation or an effect leaves the loop as it is, and so does a loop in an iteration, with one exception.
+
+    for i (rows) {                                 for t (hs[i, a] = x[i, a]) {
+      for t (h = x[i]) { h = tanh(w @ h) }    →      m[i, a] = sum(w[a, p] * hs[i, p] for p)
+      rows[i] = h                                    hs[i, a] = tanh(m[i, a])
+    }                                              }
+
+A loop in an iteration multiplies vectors by matrices that are the same in all, as a recurrent network does that is
+written for one sequence: then each of its steps is done for all iterations at once, as a product of matrices. Whatever
+else stands around it in an iteration, or at a point of a comprehension, comes behind it.
 
 Specialisation writes such a loop for every comprehension whose elements are arrays. So the gradient of each example,
 too, becomes the products of all of them.
@@ -27,8 +36,8 @@ from functools import partial
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.axes import Location, Relocation, stacked
-from dlang.ir.builder import shape_of
+from dlang.ir.axes import Location, Relocation, at_point, stacked
+from dlang.ir.builder import axis as fresh_axis, shape_of
 from dlang.ir.comprehension_queries import filled, sizes_named, slope
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
@@ -45,9 +54,10 @@ from dlang.ir.traverse import (
     with_lets,
     with_op,
 )
-from dlang.ir.types import dtype_of, type_of
+from dlang.ir.types import dtype_of, product, type_of
 from dlang.ir.writes import covers, determines, differ, reads_its_place
-from dlang.optimize.accumulation import accumulated, rows_in_place, without_scatters
+from dlang.ops import figures
+from dlang.optimize.accumulation import accumulated, multiplies_vectors, rows_in_place, without_scatters
 from dlang.optimize.cells import changed_once, with_numbers
 from dlang.optimize.iterations import Iteration, Rows
 from dlang.optimize.lifting import asked_before, asks
@@ -83,6 +93,8 @@ def vectorised(block: anf.Block, known: Knowledge, around: frozenset[anf.Atom] =
             op = map_blocks(let.op, partial(vectorised, known=inner, around=frozenset(fills)))
         if isinstance(op, anf.Comp):
             op = without_scatters(op, known)
+        apart, op = _loops_apart(op, known)
+        lets += apart
         new = with_op(let, let.vars, op)
         # a short inner loop is a comprehension by now
         for part in of_loop(new, op, early=True) if isinstance(op, anf.For) else [new]:
@@ -128,11 +140,53 @@ def _as_points(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] |
     return _at_once(let, loop, known) or accumulated(let, loop, known)
 
 
+def _loops_apart(op: anf.Op, known: Knowledge) -> tuple[list[anf.Let], anf.Op]:
+    """Loops inside of a loop, or at the points of a comprehension, done for all of its iterations at once, and the
+    operation that is left, which reads what they give.
+
+        for i (s) {                             for t (hs = …) { hs = g(hs, w) }
+          for t (h = …) { h = g(h, w) }   →     for i (s) { s += f(hs[i]) }
+          s += f(h)
+        }
+
+    They need nothing of the state, and multiply vectors by what is the same in all iterations (`_Batch`).
+    """
+    match op:
+        case anf.For(params=params, body=body, early=False):
+            loop = op
+            indices: list[anf.Size] = []
+        case anf.Comp(axes=(anf.Axis(var, (low,), (high,)),), body=body):
+            params, loop = (), anf.For(var, low, high, (), (), body)
+            indices = [entry for d in op.destinations for entry in d.index]
+        case _:
+            return [], op
+    if not any(isinstance(let.op, anf.For) for let in body.lets):
+        return [], op
+    if not known.at_least_zero(loop.high - loop.low):
+        return [], op
+    before: list[anf.Let] = []
+    left: list[anf.Let] = []
+    for let in body.lets:
+        left.append(let)
+        if isinstance(let.op, anf.For) and not _is_recurrence(let, let.op):
+            code = pruned(left, let.vars)
+            if any(v in params for part in code for v in free_vars(part.op)):
+                continue
+            one = Iteration.of(replace(loop, body=replace(body, lets=tuple(left))))
+            batch = _Batch(loop, one, Rows(one, loop.low, loop.high - loop.low), known, {}, {}, {}, {})
+            if all(map(batch.takes, code)):
+                before += batch.lets
+                left = [row for part in left for row in batch.row(part)]
+    if not before:
+        return [], op
+    fails = {k for k, let in enumerate(left) if any(part.op.IS.fails for part in walk(anf.Block((let,), ())))}
+    needed = pruned(left, body.results, indices, fails)
+    return before, replace(op, body=anf.Block(tuple(needed), body.results))
+
+
 def _at_once(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | None:
     """Returns lets that replace a loop; None if its iterations are not independent or can't be computed at once."""
-    if loop.early or not loop.params or not known.at_least_zero(loop.high - loop.low):
-        return None
-    if not all(isinstance(p.type, anf.Array) for p in loop.params):
+    if loop.early or not loop.params or not all(isinstance(p.type, anf.Array) for p in loop.params):
         return None
     if len(set(loop.body.results)) < len(loop.params):
         return None
@@ -153,6 +207,8 @@ def _at_once(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | N
         return None
     done = all(batch.takes(inner) for inner in loop.body.lets) and batch.sets_elements()
     done = done and len(batch.finished) == len(let.vars) and all(_in_place(batch.lets, v) for v in batch.read)
+    if not known.at_least_zero(rows.count):  # then no array has as many rows
+        done = done and all(v in results.values() for part in batch.lets for v in part.vars if _is_array(v))
     return batch.lets if done else None
 
 
@@ -311,6 +367,8 @@ class _Batch:
                 return self._checked_once(let, check) or self._stored(let)
             case anf.For() as loop if _is_recurrence(let, loop):
                 return self._stored(let)
+            case anf.For() as loop:
+                return self._inner_loop(let, loop)
             case anf.Comp():
                 return self._comprehension(let, let.op)
             case anf.Update(array, index, value) as update:
@@ -335,6 +393,18 @@ class _Batch:
     def sets_elements(self) -> bool:
         """Does the changes of elements together, so that what they need is read before; False if that can't be done."""
         return all(self._set_together(updates, turn > 0) for turn, updates in enumerate(self.updates))
+
+    def row(self, let: anf.Let) -> list[anf.Let]:
+        """A let that has been done for all iterations, or another one, for one iteration."""
+        if let.vars and self.one.computed.isdisjoint(let.vars):  # a check, which stands before all
+            return []
+        found: list[anf.Let] = []
+        for v in let.vars:
+            if v in self.arrays:
+                found.append(anf.Let((v,), at_point(self.arrays[v], (self.rows.row,)), let.span))
+            else:
+                found += [part for part in self.scalars if v in part.vars and part is not let]
+        return found if found and len(found) == len(let.vars) else [let]
 
     def _turn(self, array: anf.Var) -> int | None:
         """How many elements of an array of the state have been changed so far; None of another array."""
@@ -430,6 +500,60 @@ class _Batch:
         self._emit(anf.Let(tuple(vars), anf.Comp(axes, op.body, tuple(destinations)), let.span))
         self.scalars += reads
         return True
+
+    def _inner_loop(self, let: anf.Let, inner: anf.For) -> bool:
+        """A loop whose steps are done for all iterations at once: they multiply vectors by what these share."""
+        own = frozenset([*inner.params, *(v for part in inner.body.lets for v in part.vars)])
+        changing = {*self.loop.params, *self.state, *(v for turn in self.updates for let, _ in turn for v in let.vars)}
+        if inner.early or not self.one.is_fixed(inner.low, inner.high) or not changing.isdisjoint(free_vars(inner)):
+            return False
+        if not _many_numbers(inner.params) or not all(map(_storable, inner.params)):
+            return False
+        if not multiplies_vectors(inner.body.lets, (self.loop.index, *self.one.computed, *inner.params)):
+            return False
+        one = replace(self.one, computed=self.one.computed | own, sizes={**self.one.sizes, **sizes_named(inner.body)})
+        steps = replace(
+            self, one=one, results={}, state={}, lets=[], scalars=[*self.scalars], arrays={**self.arrays}, updates=[]
+        )
+        shapes = [steps._open(p.type.shape) if isinstance(p.type, anf.Array) else () for p in inner.params]
+        if not all(self.one.is_fixed(*shape) for shape in shapes):
+            return False
+        init = [self._row_of_each(first, shape, let) for first, shape in zip(inner.init, shapes, strict=True)]
+        params = [steps._state(p, shape) for p, shape in zip(inner.params, shapes, strict=True)]
+        if not all(map(steps.takes, inner.body.lets)):
+            return False
+        results = [steps._row_of_each(r, shape, let) for r, shape in zip(inner.body.results, shapes, strict=True)]
+        vars = [self._state(v, shape) for v, shape in zip(let.vars, shapes, strict=True)]
+        body = anf.Block(tuple(steps.lets), tuple(results))
+        self.lets.append(
+            anf.Let(tuple(vars), replace(inner, init=tuple(init), params=tuple(params), body=body), let.span)
+        )
+        return True
+
+    def _state(self, v: anf.Var, shape: tuple[anf.Size, ...]) -> anf.Var:
+        """The array of all iterations that is named for what it is in one, a number or an array of this shape."""
+        array = anf.fresh(v.name, type_of(dtype_of(v), (self.rows.count, *shape)))
+        if isinstance(v.type, anf.Array):
+            self.arrays[v] = array
+        else:
+            self.scalars.append(anf.Let((v,), anf.Read(array, (self.rows.row,))))
+        return array
+
+    def _row_of_each(self, value: anf.Atom, shape: tuple[anf.Size, ...], let: anf.Let) -> anf.Var:
+        """The array of what a number or an array is in each iteration."""
+        if isinstance(value, anf.Var) and value in self.arrays:
+            return self.arrays[value]
+        axes = tuple([fresh_axis(size) for size in shape])
+        at = tuple([anf.poly(a.var) for a in axes])
+        lets: tuple[anf.Let, ...] = ()
+        if shape:
+            assert isinstance(value, anf.Var)
+            element = anf.fresh(value.name, anf.Scalar(dtype_of(value)))
+            lets, value = (anf.Let((element,), anf.Read(value, at), let.span),), element
+        keep = anf.Reduce((self.rows.count, *shape), (self.rows.row, *at), "set")
+        each = anf.fresh("rows", type_of(dtype_of(value), keep.shape))
+        self._emit(anf.Let((each,), anf.Comp(axes, anf.Block(lets, (value,)), (keep,)), let.span))
+        return each
 
     def _slice(self, op: anf.Comp, v: anf.Var, d: anf.Destination) -> anf.Destination | None:
         """Returns the destination of all iterations' writes to slices of a state; None if slices may share an
@@ -528,6 +652,16 @@ def _scalar(let: anf.Let) -> bool:
 def _is_recurrence(let: anf.Let, loop: anf.For) -> bool:
     """Tells whether a loop computes scalars by scalar code alone."""
     return all(isinstance(v.type, anf.Scalar) for v in let.vars) and all(map(_scalar, loop.body.lets))
+
+
+def _is_array(v: anf.Var) -> bool:
+    return isinstance(v.type, anf.Array)
+
+
+def _many_numbers(state: Sequence[anf.Var]) -> bool:
+    """Tells whether some array of a state has more elements than are written out as numbers."""
+    counts = [product(p.type.shape).constant for p in state if isinstance(p.type, anf.Array)]
+    return any(count is None or count > figures.WRITTEN_OUT_POINTS for count in counts)
 
 
 def _storable(v: anf.Var) -> bool:

@@ -198,3 +198,22 @@ def test_a_check_of_each_iteration_is_still_made() -> None:
             run(p, bad)
     empty = [0, 2, np.ones((0, 2)), np.ones((0, 2))]
     assert_same(run(before, empty), run(after, empty))
+
+
+INTERIOR = """
+fn f(x: f64[n]) -> f64[n] {
+  var y = x
+  for i in 1..n - 1 { y[i] = x[i - 1] - 2.0 * x[i] + x[i + 1] }
+  y
+}
+"""
+
+
+def test_a_loop_of_perhaps_fewer_than_no_iterations_is_done_at_once() -> None:
+    p, entry, extra = optimised(INTERIOR, "f")
+    assert not [let for let in walk(p.functions[entry].body) if isinstance(let.op, For)]
+    for n in range(5):
+        x = RNG.normal(size=n)
+        y = x.copy()
+        y[1:-1] = x[:-2] - 2.0 * x[1:-1] + x[2:] if n > 2 else y[1:-1]
+        assert_same(Interpreter(p).run(entry, [n, x])[extra:], [y], exact=False)
