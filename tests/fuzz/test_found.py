@@ -99,6 +99,12 @@ MAIN {
   s
 }
 """,
+    "one element of each row has a cotangent, and that is the same for all of them": """
+MAIN {
+  let a = [x * p[i] * f64(c) for i < n, c < 4]
+  sum(a[i, (i * i) % 4] for i < n) + sum(a[i, i % 4] for i < n, b < k)
+}
+""",
 }
 
 
