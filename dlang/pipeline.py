@@ -178,6 +178,8 @@ PASSES: tuple[CorePass, ...] = (
     _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True, again=True),
     _plain("cse", cse, NORMAL, _CSE, exact=True, again=True),
     _plain("dce", dce, NORMAL, _DCE, exact=True, again=True),
+    _plain("compared_axes", where_differentiated(compared_axes), BEFORE,
+           "visits one point of an axis that is compared with data"),
     # or what a derivative saves of such a loop is made for nothing, and of what only an arm needs
     _plain("idle", where_differentiated(idle), BEFORE, _IDLE, exact=True),
     _plain("jump_threading", where_differentiated(jump_threading), BEFORE, _THREADING, exact=True),
