@@ -245,8 +245,8 @@ PASSES: tuple[CorePass, ...] = (
          "copies what is consumed while something else holds it", needs=_EXPANDED, gives=_OWNED, exact=True),
 )  # fmt: skip
 
-NAMED: Mapping[str, CorePass] = {p.name: p for p in reversed(PASSES)}
-"""Each pass by its name, as it is where it comes first."""
+NAMED: Mapping[str, CorePass] = {p.name: p for p in reversed(PASSES) if p.when != BEFORE}
+"""Each pass by its name, as it is where it comes first for programs with and without derivatives."""
 
 
 def unmet(passes: Sequence[CorePass] = PASSES) -> list[str]:
