@@ -165,6 +165,8 @@ PASSES: tuple[CorePass, ...] = (
     _plain("hoist", hoist, NORMAL, _HOIST, exact=True),
     # a state that no longer depends on the iterations leaves its loop before that is put where it depends on axes
     _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True, again=True),
+    # what nobody uses depends on axes, and so does what a comprehension makes beside it
+    _plain("dce", dce, NORMAL, _DCE, exact=True, again=True),
     _plain("one_element", one_element, NORMAL, "computes what is 0 but for one element of a row for that element"),
     _plain("short_axes", short_axes, NORMAL, "writes out short axes of known length"),
     _plain("joined_arrays", joined_arrays, NORMAL, "computes the elements of joined arrays where they are read",
