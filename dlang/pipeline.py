@@ -165,6 +165,8 @@ PASSES: tuple[CorePass, ...] = (
     _plain("hoist", hoist, NORMAL, _HOIST, exact=True),
     # a state that no longer depends on the iterations leaves its loop before that is put where it depends on axes
     _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True, again=True),
+    # what nobody uses depends on axes, and so does what a comprehension makes beside it
+    _plain("dce", dce, NORMAL, _DCE, exact=True, again=True),
     _plain("one_element", one_element, NORMAL, "computes what is 0 but for one element of a row for that element"),
     _plain("short_axes", short_axes, NORMAL, "writes out short axes of known length"),
     _plain("joined_arrays", joined_arrays, NORMAL, "computes the elements of joined arrays where they are read",
@@ -178,6 +180,8 @@ PASSES: tuple[CorePass, ...] = (
     _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True, again=True),
     _plain("cse", cse, NORMAL, _CSE, exact=True, again=True),
     _plain("dce", dce, NORMAL, _DCE, exact=True, again=True),
+    _plain("compared_axes", where_differentiated(compared_axes), BEFORE,
+           "visits one point of an axis that is compared with data"),
     # or what a derivative saves of such a loop is made for nothing, and of what only an arm needs
     _plain("idle", where_differentiated(idle), BEFORE, _IDLE, exact=True),
     _plain("jump_threading", where_differentiated(jump_threading), BEFORE, _THREADING, exact=True),
@@ -243,8 +247,8 @@ PASSES: tuple[CorePass, ...] = (
          "copies what is consumed while something else holds it", needs=_EXPANDED, gives=_OWNED, exact=True),
 )  # fmt: skip
 
-NAMED: Mapping[str, CorePass] = {p.name: p for p in reversed(PASSES)}
-"""Each pass by its name, as it is where it comes first."""
+NAMED: Mapping[str, CorePass] = {p.name: p for p in reversed(PASSES) if p.when != BEFORE}
+"""Each pass by its name, as it is where it comes first for programs with and without derivatives."""
 
 
 def unmet(passes: Sequence[CorePass] = PASSES) -> list[str]:

@@ -91,7 +91,7 @@ def _product(let: anf.Let, op: anf.Contract, elements: LightElements, known: Kno
 
 def _at_numbers(op: anf.Comp, k: int, known: Knowledge, let: anf.Let) -> list[anf.Let]:
     """The lets that give a result of a comprehension without an axis that is compared; none if it has none."""
-    code = pruned(op.body.lets, [op.body.results[k]])
+    code = _code(op, k)
     for axis, place, factors in _places(op, k, code):
         if lets := _without(op, axis, place, code, k, known, let):
             return _where_finite(op, k, factors, code, lets, let) if factors else lets
@@ -100,7 +100,12 @@ def _at_numbers(op: anf.Comp, k: int, known: Knowledge, let: anf.Let) -> list[an
 
 def is_compared(op: anf.Comp, k: int) -> bool:
     """Tells whether a result is a sum of which an axis counts only where it is a number that data give."""
-    return any(True for _ in _places(op, k, pruned(op.body.lets, [op.body.results[k]])))
+    return any(True for _ in _places(op, k, _code(op, k)))
+
+
+def _code(op: anf.Comp, k: int) -> list[anf.Let]:
+    """The code of a result, and of where it goes."""
+    return pruned(op.body.lets, [op.body.results[k]], op.destinations[k].index)
 
 
 Factors = tuple[anf.Atom, ...]

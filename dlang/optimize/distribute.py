@@ -271,7 +271,7 @@ def _without_idle_axes(let: anf.Let, op: anf.Comp, known: Knowledge) -> tuple[an
                 *[b for o in op.axes if o is not a for b in (*o.lows, *o.highs)],
             ]
             alone = entry == anf.poly(a.var) and a.lows == (anf.ZERO,) and a.highs == (size,)
-            if alone and a.var not in needed and not any(e.mentions((a.var,)) for e in elsewhere):
+            if alone and a.var not in needed.union(*[depends.get(v, {v}) for e in elsewhere for v in e.atoms()]):
                 idle[k] = a
     if not idle or len(op.axes) == len(d.index):  # what is no reduction is a value of fewer axes, as `_hoist` knows
         return None

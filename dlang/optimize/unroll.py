@@ -135,7 +135,7 @@ def _comprehension(let: anf.Let, op: anf.Comp, writer: Writer) -> list[anf.Let]:
                 writer.lets += _together(value, elements)
             vars.append(var)
             results.append(writer.atom(value))
-            destinations.append(d)
+            destinations.append(replace(d, index=tuple(map(writer.size, d.index))))
             continue
         parts = {place: anf.fresh(var.name, anf.Scalar(dtype_of(var))) for place in elements}
         vars += parts.values()

@@ -99,6 +99,19 @@ MAIN {
   s
 }
 """,
+    "one element of each row has a cotangent, and that is the same for all of them": """
+MAIN {
+  let a = [x * p[i] * f64(c) for i < n, c < 4]
+  sum(a[i, (i * i) % 4] for i < n) + sum(a[i, i % 4] for i < n, b < k)
+}
+""",
+    "what is sorted has one tangent, and nothing else depends on an axis around it": """
+fn firsts(p: f64[n], x: f64) -> f64 {
+  let a = [x * p[i] + f64(b - c) for i < n, b < 3, c < 4]
+  sum(cumsum([sort([a[i, b, c] for b < 2])[0] for i < n])[0] for c < 4)
+}
+MAIN = jvp(firsts, (p, x), (p, x)).1
+""",
 }
 
 

@@ -150,6 +150,13 @@ MAIN {
   sum(d)
 }
 """,
+    "distances from sums by labels are added up by labels": """
+MAIN {
+  let label = [i64(4.0 * v) for v in p]
+  let sums = [sum(where(label[i] == g, p[i], 0.0) for i < n) for g < k]
+  sum([sum(where(label[i] == g, (p[i] - sums[g]) ** 2, 0.0) for i < n) for g < k])
+}
+""",
 }
 
 
