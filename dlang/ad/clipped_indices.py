@@ -26,10 +26,10 @@ from dlang.ir.anf import ZERO, Atom, Axis, IndexExpr, Let, Lit, Op, Prim, Scalar
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, pruned, walk, with_lets, with_op
 from dlang.ir.types import I64, dtype_of
+from dlang.ops import figures
 from dlang.ops.primitives import GAPS
 
 MOST = 6  # pieces of an index; each is a pass if it is an end
-FEW = 4  # points of an axis that are an end of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ class Points:
         counts = [
             high - low for a, b in zip(axes, self.axes, strict=True) if a != b for high in a.highs for low in a.lows
         ]
-        return axes, any(c.constant is not None and c.constant <= FEW for c in counts)
+        return axes, any(c.constant is not None and c.constant <= figures.END_POINTS for c in counts)
 
     # ---- back from the elements ----------------------------------------------------------------------------------
     def back(self, bent: Sequence[Bent], g: Atom, decided: Mapping[Var, Lit] | None = None) -> tuple[list[Let], Atom]:

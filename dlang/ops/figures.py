@@ -184,6 +184,8 @@ COPIED = 1000
 """Lets that the copies of a function have together where derivatives call it; above, only one place is inlined."""
 DOUBLED = 8
 """Lets that may stand twice to jump over a branch."""
+END_POINTS = 4
+"""Points of an axis that are an end of it, which a pass of its own visits."""
 JOINED_PIECES = 3
 """Pieces of a joined array whose elements are computed where they are read: each more is another comparison."""
 POINTWISE_BODY = 64
