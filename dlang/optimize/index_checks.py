@@ -569,9 +569,22 @@ class _Prover(Rewriter):
         ends = [e for e in dict.fromkeys(ends) if self.is_small(e)]
         lows = [e for e in ends if all(known.at_least_zero(p - e) for p, known in cases)]
         highs = [e for e in ends if all(known.at_least_zero(e - p) for p, known in cases)]
-        self.note(var, (lows, highs))
+        self.note(var, (self.nearest(lows, 1), self.nearest(highs, -1)))
         if all(p.constant is not None for p, _ in cases):
             self.numbers.add(var)
+
+    def nearest(self, ends: Sequence[anf.Size], sign: int) -> list[anf.Size]:
+        """The ends that say something which no other says: the best number, and what is known to be no worse.
+
+        So of a number chosen again and again there are no more ends than of the first. sign: 1 for lower ends.
+        """
+        numbers = [e for e in ends if e.constant is not None]
+        best = max(numbers, key=lambda e: sign * e.terms.get((), 0), default=None)
+        near = [] if best is None else [best]
+        for e in (e for e in ends if e.constant is None):
+            if not any(self.known.at_least_zero((n - e) * sign) for n in near):
+                near = [*[n for n in near if n is best or not self.known.at_least_zero((e - n) * sign)], e]
+        return near
 
     def known_ends(self, atom: anf.Atom) -> Ends:
         return self.ends.get(atom, ([], [])) if isinstance(atom, anf.Var) else ([], [])
