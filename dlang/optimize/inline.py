@@ -1,9 +1,10 @@
 """First-order inlining, callees before callers.
 
-A call is replaced by the body of the function where that is small, called once, or works on arrays: array code gains
-from standing in one block. Recursive and large scalar functions stay functions. What a derivative names stays,
-and is inlined into; so does what has rules of its own, until derivatives are expanded. Where `checkpoint` asks for
-code to run again it stays a function, or what is computed again would be found to be known.
+A call is replaced by the body of the function where that is small, called once, or works on arrays and all copies
+together are not large: array code gains from standing in one block. Recursive and large scalar functions stay
+functions. What a derivative names stays, and is inlined into; so does what has rules of its own, until derivatives are
+expanded. Where `checkpoint` asks for code to run again it stays a function, or what is computed again would be found to
+be known.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def inline(program: anf.Program, entries: Sequence[str]) -> anf.Program:
         if name in recursive or ruled:
             continue
         code = _code(f, chosen)
-        if sites.get(name, 0) == 1 or code.is_worthwhile:
+        if code.is_worthwhile(sites.get(name, 0)):
             chosen[name] = code
     done: dict[str, anf.Function] = {}
     work = list(entries)
@@ -76,9 +77,14 @@ class _Code:
     arrays: bool
     followed: bool
 
-    @property
-    def is_worthwhile(self) -> bool:
-        return self.lets <= (figures.INLINED_ARRAYS if self.arrays else figures.INLINED)
+    def is_worthwhile(self, places: int) -> bool:
+        """Tells whether the function is inlined at the places that call it: so code grows no faster than the program,
+        though as many statements call a function as it has."""
+        if self.arrays:
+            few = self.lets <= figures.INLINED_ARRAYS and places * self.lets <= figures.COPIED_ARRAYS
+        else:
+            few = self.lets <= figures.INLINED
+        return places == 1 or few
 
 
 def _code(f: anf.Function, chosen: Mapping[str, _Code]) -> _Code:
