@@ -33,7 +33,7 @@ from dlang.ir.affine import Knowledge
 from dlang.ir.marks import is_mark
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.sizes import learn
-from dlang.ir.traverse import map_functions, mentioned, op_blocks, rebuild, type_vars, with_body
+from dlang.ir.traverse import free_vars, map_functions, op_blocks, rebuild, type_vars, with_body
 from dlang.ir.types import BOOL, I64
 from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
 from dlang.optimize.counted_loops import counted, implied, kept_between, settled, within_condition, within_iteration
@@ -91,7 +91,8 @@ class _Accesses:
             for size in (v for var in let.vars for v in type_vars(var.type)):  # of an array that is made
                 self.needed |= self.of((size,))
             learn(let, self.sizes)
-            behind = self.of(mentioned(let.op))
+            results = [r for inner in op_blocks(let.op) for r in inner.results]
+            behind = self.of((*free_vars(let.op), *results))
             match let.op:
                 case anf.Assert() as check if not is_mark(check):
                     numbers = [v for v in let.vars if v.type == I64]
