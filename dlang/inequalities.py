@@ -1,4 +1,4 @@
-"""Facts about integers, and a prover for inequalities between polynomials: conservative and linear time.
+"""Facts about integers, and a prover for inequalities between polynomials: conservative, and of a few steps.
 
 Sizes are at least 0 and at most `LARGEST`; an index lies between its bounds; h = p // q gives q·h <= p.
 `proves_nonnegative` substitutes the worst case of each bounded variable, indices first and the innermost of them, and
@@ -20,6 +20,7 @@ LEAST, GREATEST = -(2**63), 2**63 - 1  # of an i64
 LARGEST = 2**47  # the greatest size of an axis: no processor has more memory, and sums of a few such sizes are i64s
 SUM = 2**62  # what sums of sizes are below; a size that is not ends the run where it is used
 DEPTH = 6  # of bounds in terms of bounds
+ROOM = 256  # goals of a proof, each of several ends of a number having a share of them
 
 
 @dataclass(slots=True)
@@ -85,11 +86,11 @@ class Facts(Generic[A]):
                 self._changed[v] = None
         del self._learned[mark:]
 
-    def proves_nonnegative(self, p: Poly[A], depth: int = 0) -> bool:
-        """Tells whether p >= 0 follows."""
+    def proves_nonnegative(self, p: Poly[A], depth: int = 0, room: int = ROOM) -> bool:
+        """Tells whether p >= 0 follows. room: goals that may be tried; numbers have ends in terms of numbers."""
         if self._obvious(p):
             return True
-        if depth > 6 or p.constant is not None:
+        if depth > DEPTH or not room or p.constant is not None:
             return False
         atoms = [v for v in dict.fromkeys(p.atoms()) if all(m.count(v) <= 1 for m in p.terms)]
         bounded = [v for v in atoms if v in self.bounds]
@@ -97,14 +98,14 @@ class Facts(Generic[A]):
             v = max(bounded, key=lambda v: (v not in self.sizes, v.serial))
             k = p.coefficient(v)
             lows, highs = self.bounds[v]
-            if self.proves_nonnegative(k, depth + 1):
+            if self.proves_nonnegative(k, depth + 1, room):
                 ends = lows
-            elif self.proves_nonnegative(-k, depth + 1):
+            elif self.proves_nonnegative(-k, depth + 1, room):
                 ends = highs
             else:
                 return False
-            others = p.without(v)
-            return any(self.proves_nonnegative(others + k * end, depth + 1) for end in ends)
+            others, share = p.without(v), room // max(len(ends), 1)
+            return any(self.proves_nonnegative(others + k * end, depth + 1, share) for end in ends)
         for v in atoms:
             if v in self.floors:
                 dividend, divisor = self.floors[v]
@@ -113,7 +114,7 @@ class Facts(Generic[A]):
                     worst = p.without(v) + dividend * Poly[A]({(): ratio})
                     if divisor.constant and all(isinstance(x, int) for x in p.terms.values()):  # then p > -1 is enough
                         worst = worst + Poly[A]({(): 1 - Fraction(1) / divisor.constant})
-                    return self.proves_nonnegative(worst, depth + 1)
+                    return self.proves_nonnegative(worst, depth + 1, room)
         return self._obvious(self._inhabited(p))
 
     def _obvious(self, p: Poly[A]) -> bool:
@@ -173,34 +174,35 @@ class Facts(Generic[A]):
 
     def small(self, p: Poly[A]) -> bool:
         """Tells whether all variables of p are sizes, or lie between numbers that are no larger than sums of sizes."""
-        ends = [self._ends_of(v, 0) for v in dict.fromkeys(p.atoms())]
+        ends = [self._ends_of(v, 0, ROOM) for v in dict.fromkeys(p.atoms())]
         return all(low >= -SUM and high <= SUM for low, high in ends)
 
-    def ends(self, p: Poly[A], depth: int = 0) -> tuple[Coefficient, Coefficient]:
-        """Two numbers between which p lies, whose variables are i64s."""
+    def ends(self, p: Poly[A], depth: int = 0, room: int = ROOM) -> tuple[Coefficient, Coefficient]:
+        """Two numbers between which p lies, whose variables are i64s. room: bounds that may be looked at."""
         low: Coefficient = 0
         high: Coefficient = 0
         for m, c in p.terms.items():
             products: tuple[Coefficient, ...] = (c,)
             for v in m:
-                one = self._ends_of(v, depth)
+                one = self._ends_of(v, depth, room)
                 corners = [a * b for a in products for b in one]
                 products = (min(corners), max(corners))
             low, high = low + products[0], high + products[-1]
         return low, high
 
-    def _ends_of(self, v: A, depth: int) -> tuple[Coefficient, Coefficient]:
+    def _ends_of(self, v: A, depth: int, room: int) -> tuple[Coefficient, Coefficient]:
         low: Coefficient = LEAST
         high: Coefficient = GREATEST
         if v in self.sizes:
             low, high = 0, GREATEST if v in self.floors else LARGEST
-        if depth < DEPTH:
+        if depth < DEPTH and room:
             if v in self.bounds:
                 lows, highs = self.bounds[v]
-                low = max([low, *[self.ends(x, depth + 1)[0] for x in lows]])
-                high = min([high, *[self.ends(x, depth + 1)[1] for x in highs]])
+                share = room // max(len(lows) + len(highs), 1)
+                low = max([low, *[self.ends(x, depth + 1, share)[0] for x in lows]])
+                high = min([high, *[self.ends(x, depth + 1, share)[1] for x in highs]])
             if v in self.floors:
-                ends = self.ends(self.floors[v][0], depth + 1)  # the divisor is at least 1
+                ends = self.ends(self.floors[v][0], depth + 1, room)  # the divisor is at least 1
                 low, high = max(low, min(ends[0], 0)), min(high, max(ends[1], 0))
         return low, max(low, high)
 

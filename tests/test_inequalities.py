@@ -84,3 +84,14 @@ def test_what_is_learned_in_a_scope_is_forgotten_with_it(facts: Facts[V]) -> Non
     assert facts.proves_nonnegative(I - 2) and facts.proves_less(I, N - 3) and facts.proves_nonnegative(I)
     facts.undo(mark)
     assert not facts.proves_nonnegative(I - 2) and not facts.proves_less(I, N - 3) and facts.proves_less(I, N)
+
+
+def test_numbers_with_ends_in_terms_of_numbers_with_ends_are_soon_given_up(facts: Facts[V]) -> None:
+    """Each of 40 numbers is at least any of those before it: so there are 40! ways down to the first."""
+    numbers: list[V] = []
+    for k in range(40):
+        v = V(f"k{k}", 10 + k)
+        facts.between(v, tuple([Poly.of(u) for u in (*numbers, i)]), (N,))
+        numbers.append(v)
+    assert not facts.proves_nonnegative(Poly.of(numbers[-1]) - 1) and facts.exact(Poly.of(numbers[-1]) + 1)
+    assert facts.proves_nonnegative(Poly.of(numbers[3]))

@@ -9,7 +9,7 @@ from functools import cached_property
 from dlang.ad.activity import active_vars
 from dlang.ad.calls import ruled
 from dlang.ad.conversions import Conversions
-from dlang.ad.inlining import functions_that_stay, inlined_where_active, unused
+from dlang.ad.inlining import Versions, functions_that_stay, inlined_where_active, unused
 from dlang.ad.rematerialise import Rematerialiser, fleeting, rematerialised
 from dlang.ad.residuals import Residuals, residuals
 from dlang.ad.reverse import BackwardScope
@@ -65,6 +65,10 @@ class Adjoints:
         return functions_that_stay(self.program) | {
             f.name for f in self.program.functions.values() if ruled(f) is not None
         }
+
+    @cached_property
+    def _versions(self) -> Versions:
+        return Versions(self.program)
 
     @cached_property
     def _cycles(self) -> dict[str, frozenset[str]]:
@@ -137,10 +141,17 @@ class Adjoints:
             self._rerun[key] = Rerun(name, passed, fused.cotangents, 0)
         return self._rerun[key]
 
+    def shared(self, key: Key) -> Key:
+        """The halves that stand for those of a key: its own, or where there are many those for all numbers."""
+        if key in self._halves:
+            return key
+        return replace(key, wrt=self._versions.params(key.function, key.wrt))
+
     def halves(self, key: Key) -> Halves:
         """The two functions with a tape between them."""
         if key not in self._halves:
             source = self.program.functions[key.function]
+            self._versions.made[source.name] += 1
             forward = unused(f"{source.name}_fwd", self.functions)
             backward = unused(f"{source.name}_bwd", self.functions)
             tape = key.tape or unused(f"{source.name}_tape.0", self.datatypes)

@@ -43,7 +43,7 @@ def vjp_call(let: Let, op: Call, scope: Scope) -> list[Let]:
     key = Key(op.function, wrt, tuple(g is not None for g in bars))
     if rules is None:
         changing = tuple([k for k, a in enumerate(op.args) if a in scope.fleeting])
-        key = replace(key, changing=changing, zero=_still_zero(let, op, wrt, scope))
+        key = scope.derivatives.shared(replace(key, changing=changing, zero=_still_zero(let, op, wrt, scope)))
     else:
         with called(b.functions[op.function], let.span):
             rerun = scope.derivatives.rerun(key)
@@ -59,7 +59,7 @@ def vjp_call(let: Let, op: Call, scope: Scope) -> list[Let]:
     passed = [op.args[k] for k in halves.params]
     args = (tape, *passed, *halves.cotangents.args(b, bars), *_into(op, halves.cotangents, scope))
     given = fitted(b, b.functions[halves.backward].params, args)
-    _add(op, wrt, b.emit(Call(halves.backward, given)), scope)
+    _add(op, key.wrt, b.emit(Call(halves.backward, given)), scope)
     return [Let((*let.vars, tape), Call(halves.forward, op.args), let.span)]
 
 
@@ -87,11 +87,9 @@ def _into(op: Call, cotangents: Cotangents, scope: Scope) -> list[Atom]:
 
 
 def _add(op: Call, wrt: tuple[int, ...], bars: Sequence[Var], scope: Scope) -> None:
-    """Adds what a call gives to the cotangents of its arguments."""
+    """Adds what a call gives to the cotangents of its arguments, of those that have any."""
     for k, bar in zip(wrt, bars, strict=True):
-        arg = op.args[k]
-        assert isinstance(arg, Var)
-        scope.add(arg, bar)
+        scope.add(op.args[k], bar)
 
 
 def _custom(let: Let, op: Call, rules: Rules, bars: list[Atom | None], scope: Scope) -> None:

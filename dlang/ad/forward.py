@@ -25,7 +25,7 @@ from functools import cached_property
 from dlang.ad.activity import active_vars, next_state
 from dlang.ad.comprehension import attained, needs_loop, positions_of
 from dlang.ad.conversions import Conversions, retyped
-from dlang.ad.inlining import functions_that_stay, inlined_where_active, unused
+from dlang.ad.inlining import Versions, functions_that_stay, inlined_where_active, unused
 from dlang.ad.linear_algebra import jvp_library
 from dlang.ad.nodes import constructed
 from dlang.ad.refusal import called, refusal
@@ -245,10 +245,10 @@ def _jvp_call(let: anf.Let, op: anf.Call, s: Dual) -> None:
     if not any(marks):
         b.append(let)
         return
-    args = (*op.args, *[given for a in op.args if (given := s.dot(a)) is not None])
-    vars = tuple([s.bind(v) for v in let.vars if s.carries(v.type)])
     with called(b.functions[op.function], let.span):
-        name = s.duals.named(op.function, marks)
+        name, wanted = s.duals.named(op.function, marks)
+    args = (*op.args, *[s.built(a) for a, mark in zip(op.args, wanted, strict=True) if mark])
+    vars = tuple([s.bind(v) for v in let.vars if s.carries(v.type)])
     b.append(anf.Let((*let.vars, *vars), anf.Call(name, args), let.span))
 
 
@@ -401,19 +401,29 @@ class Duals:
         args = (*op.args, *[t for t in op.tangents if t is not None])
         return Let(let.vars, Call(name, args), let.span)
 
-    def named(self, function: str, marks: tuple[bool, ...]) -> str:
-        """The name of the dual function for tangents of the marked arguments, inside of a derivative."""
-        return self._named(_Key(function, marks, border=False))
+    def named(self, function: str, marks: tuple[bool, ...]) -> tuple[str, tuple[bool, ...]]:
+        """The name of a dual function for tangents of the marked arguments, inside of a derivative; and of which it
+        takes them, where there are many such functions of all numbers."""
+        key = _Key(function, marks, border=False)
+        if key not in self._names:
+            wanted = self._versions.params(function, [k for k, mark in enumerate(marks) if mark])
+            key = replace(key, marks=tuple([k in wanted for k in range(len(marks))]))
+        return self._named(key), key.marks
 
     @cached_property
     def _kept(self) -> set[str]:
         """The functions whose calls are not inlined."""
         return functions_that_stay(self.program) | {f.name for f in self.program.functions.values() if _has_rule(f)}
 
+    @cached_property
+    def _versions(self) -> Versions:
+        return Versions(self.program)
+
     def _named(self, key: _Key) -> str:
         if key not in self._names:
             functions = self.nodes.functions
             source = self.program.functions[key.function]
+            self._versions.made[source.name] += 1
             self._names[key] = name = unused(f"{source.name}_jvp", functions)
             params, dots, outs = self._signature(key, source)
             functions[name] = Function(name, (*params, *dots), outs, Block((), ()))

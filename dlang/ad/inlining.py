@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from dlang import graphs
 from dlang.ad.activity import active_vars
-from dlang.ir.anf import Block, Call, Derivative, Let, Program, Var
+from dlang.ir.anf import Block, Call, Derivative, Let, Program, Scalar, Var
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import inlined
 from dlang.ir.traverse import called_by, walk
+from dlang.ir.types import is_float
 from dlang.ops import figures
 
 
@@ -31,6 +34,30 @@ def functions_that_stay(program: Program) -> set[str]:
         if places[name] > 1 and places[name] * lets[name] > figures.COPIED:
             stay.add(name)
     return stay
+
+
+@dataclass
+class Versions:
+    """How many derivatives each function that stays has, of which there is one for each choice of parameters.
+
+    The variants of an enum have fields of their own: so calls for n variants would have n derivatives, each of n arms.
+    """
+
+    program: Program
+    made: Counter[str] = field(default_factory=Counter)
+
+    @cached_property
+    def _lets(self) -> dict[str, int]:
+        return {name: sum(1 for _ in walk(f.body)) for name, f in self.program.functions.items()}
+
+    def params(self, function: str, wanted: Collection[int]) -> tuple[int, ...]:
+        """The positions of the parameters for which another derivative is made: those wanted, or all numbers besides
+        where the code of all would be large, so that there is one for the calls that are left."""
+        if self.made[function] * self._lets[function] <= figures.COPIED:
+            return tuple(sorted(wanted))
+        params = self.program.functions[function].params
+        numbers = [k for k, p in enumerate(params) if isinstance(p.type, Scalar) and is_float(p.type)]
+        return tuple(sorted({*wanted, *numbers}))
 
 
 def inlined_where_active(

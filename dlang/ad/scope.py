@@ -252,7 +252,7 @@ def spanned(scope: Scope, span: Span | None) -> None:
 class DualFunctions(Protocol):
     """The dual functions of a program."""
 
-    def named(self, function: str, marks: tuple[bool, ...]) -> str:
+    def named(self, function: str, marks: tuple[bool, ...]) -> tuple[str, tuple[bool, ...]]:
         """The name of the dual function for calls in which the marked arguments have tangents."""
 
 

@@ -542,7 +542,8 @@ class Acts:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lets in order, and what the block gives. `mentions` and `acts` are kept by `traverse.py`: what walks look up.
+    """Lets in order, and what the block gives. `mentions`, `outer` and `acts` are kept by `traverse.py`: what walks
+    look up.
 
     sound: kept by `verify.py`: that the block is well formed wherever what it mentions from outside is in scope. tight:
     kept by `sharing.py`: whether nothing in it that takes long stands under axes that it does not depend on.
@@ -552,6 +553,7 @@ class Block:
     lets: tuple[Let, ...]
     results: tuple[Atom, ...]
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
+    outer: Mapping[Var, int] | None = field(default=None, init=False, repr=False, compare=False)
     acts: Acts | None = field(default=None, init=False, repr=False, compare=False)
     sound: bool = field(default=False, init=False, repr=False, compare=False)
     tight: bool | None = field(default=None, init=False, repr=False, compare=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -150,7 +151,7 @@ def _mentions(op: anf.Op, used: list[anf.Var], bound: list[anf.Var]) -> None:
     _MENTIONS[type(op)](op, used, bound)
 
 
-def _written_mentions(cls: type) -> Callable[[Any, list[anf.Var], list[anf.Var]], None]:
+def _written_mentions(cls: type, inner: bool = True) -> Callable[[Any, list[anf.Var], list[anf.Var]], None]:
     lines = ["def made(op, used, bound):"]
     if (vars := collected(cls, "op", lambda leaf: leaf.role is Role.OPERAND)) != "()":
         lines.append(f"    used += [a for a in {vars} if type(a) is Var]")
@@ -159,13 +160,14 @@ def _written_mentions(cls: type) -> Callable[[Any, list[anf.Var], list[anf.Var]]
     if (binders := _of_role(cls, Role.BINDER)) != "()":
         lines += [f"    binders = {binders}", "    for var in binders:", "        used += type_vars(var.type)"]
         lines.append("    bound += binders")
-    if (blocks := _of_role(cls, Role.BLOCK)) != "()":
+    if inner and (blocks := _of_role(cls, Role.BLOCK)) != "()":
         lines.append(f"    for block in {blocks}: add_mentions(block, used, bound)")
     text = "\n".join([*lines, "    return"])
     return defined(text, cls, Var=anf.Var, type_vars=type_vars, add_mentions=_block_mentions)
 
 
 _MENTIONS = Generated(_written_mentions)
+_OWN_MENTIONS = Generated(partial(_written_mentions, inner=False))  # without those in blocks
 
 
 def block_mentions(block: anf.Block) -> anf.Mentions:
@@ -209,22 +211,71 @@ def mentioned(x: anf.Op | anf.Block) -> list[anf.Var]:
     return used
 
 
+def outer_mentions(block: anf.Block) -> Mapping[anf.Var, int]:
+    """How often a block mentions each variable from around it, in the order of first mention; found once.
+
+    So what asks of each of many blocks inside of blocks does not go through all that is inside each time.
+    """
+    outer = block.outer
+    if outer is None:
+        bound: list[anf.Var] = []
+        counts = _counted(block, bound)
+        for var in bound:
+            counts.pop(var, None)
+        outer = counts
+        object.__setattr__(block, "outer", outer)
+    return outer
+
+
+def _counted(block: anf.Block, bound: list[anf.Var]) -> dict[anf.Var, int]:
+    """How often a block mentions each variable that it binds itself, or that is from around it. bound: gets the
+    former."""
+    counts: dict[anf.Var, int] = {}
+    for let in block.lets:
+        _count(let.op, counts, bound)
+        bound += let.vars
+        for bound_here in let.vars:
+            for var in type_vars(bound_here.type):
+                counts[var] = counts.get(var, 0) + 1
+    for result in block.results:
+        if type(result) is anf.Var:
+            counts[result] = counts.get(result, 0) + 1
+    return counts
+
+
+def _count(op: anf.Op, counts: dict[anf.Var, int], bound: list[anf.Var]) -> None:
+    """Counts what an operation mentions of what is around its blocks."""
+    used: list[anf.Var] = []
+    _OWN_MENTIONS[type(op)](op, used, bound)
+    for var in used:
+        counts[var] = counts.get(var, 0) + 1
+    for inner in _OP_BLOCKS[type(op)](op):
+        for var, count in outer_mentions(inner).items():
+            counts[var] = counts.get(var, 0) + count
+        bound += [var for let in inner.lets for var in let.vars]  # of which the operation itself may mention sizes
+
+
+def count_own_uses(block: anf.Block) -> dict[anf.Var, int]:
+    """How often each variable is mentioned that a block binds itself, or that is from around it; nested blocks and
+    types included."""
+    return _counted(block, [])
+
+
 def free_vars(x: anf.Op | anf.Block | anf.Function) -> list[anf.Var]:
     """Lists the free variables, once each, in the order of first mention."""
-    used: list[anf.Var] = []
+    counts: dict[anf.Var, int] = {}
     bound: list[anf.Var] = []
     match x:
         case anf.Block():
-            _block_mentions(x, used, bound)
+            return list(outer_mentions(x))
         case anf.Function():
             bound += (*x.params, *x.results)
-            for var in bound:
-                used += type_vars(var.type)
-            _block_mentions(x.body, used, bound)
+            counts.update(dict.fromkeys([v for var in bound for v in type_vars(var.type)], 1))
+            counts.update(outer_mentions(x.body))
         case _:
-            _mentions(x, used, bound)
+            _count(x, counts, bound)
     inside = set(bound)
-    return [v for v in dict.fromkeys(used) if v not in inside]
+    return [v for v in counts if v not in inside]
 
 
 def bound_vars(x: anf.Op | anf.Block) -> list[anf.Var]:

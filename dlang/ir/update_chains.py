@@ -168,10 +168,11 @@ def goes_on(function: anf.Function, continues: Continues) -> tuple[tuple[int, in
 
 
 def last_uses(block: anf.Block) -> dict[anf.Var, int]:
-    """The position of the last let of a block that mentions each variable, at any depth."""
+    """The position of the last let of a block that mentions each variable, at any depth; of those in blocks inside
+    just the ones from around these."""
     last: dict[anf.Var, int] = {}
     for position, let in enumerate(block.lets):
-        for var in mentioned(let.op):
+        for var in free_vars(let.op):
             last[var] = position
     for result in block.results:
         if isinstance(result, anf.Var):

@@ -180,6 +180,8 @@ INLINED = 40
 """Lets of a scalar function that is inlined wherever it is called."""
 INLINED_ARRAYS = 1000
 """Lets of a function of arrays; above, only a function called once is inlined."""
+COPIED_ARRAYS = 2000
+"""Lets that all copies of a function of arrays have together; above, only a function called once is inlined."""
 COPIED = 1000
 """Lets that the copies of a function have together where derivatives call it; above, only one place is inlined."""
 DOUBLED = 8

@@ -45,9 +45,10 @@ def _shift(index: tuple[anf.Size, ...]) -> tuple[anf.Size, ...]:
 class Elements(Rewriter):
     """A walk that knows elements of the arrays that it has written.
 
-    sums: i64 variables that are polynomials in others. histories: of arrays that were changed in an element. points:
-    the number of comprehensions around. local: the variables bound at each point of one. changing: arrays that
-    something consumes; None where elements of copies are read as they lie there.
+    sums: i64 variables that are polynomials in others. histories: of arrays that were changed in an element. bound: the
+    variables of comprehensions that were read, by the first that one gives. points: the number of comprehensions
+    around. local: the variables bound at each point of one. changing: arrays that something consumes; None where
+    elements of copies are read as they lie there.
     """
 
     def __init__(self, changing: Container[anf.Var] | None = None) -> None:
@@ -55,6 +56,7 @@ class Elements(Rewriter):
         self.changing = changing
         self.sums: dict[anf.Var, anf.Size] = {}
         self.histories: dict[anf.Var, _History] = {}
+        self.bound: dict[anf.Var, Set[anf.Var]] = {}
         self.points = 0
         self.local: set[anf.Var] = set()
 
@@ -139,13 +141,20 @@ class Elements(Rewriter):
                 for entry, at_entry in zip(entries, op.index, strict=True):
                     if entry is value:
                         return anf.IndexExpr(at_entry)
-                inside = {a.var for a in comp.axes} | {v for let in comp.body.lets for v in let.vars}
+                inside = self.inside(let, comp)
                 if value not in inside:
                     return value
                 copied = self.definition(value)
                 return self.original(op, copied, entries, inside) if isinstance(copied, anf.Read) else None
             case _:
                 return None
+
+    def inside(self, let: anf.Let, comp: anf.Comp) -> Set[anf.Var]:
+        """The variables of a comprehension, which are gathered once."""
+        found = self.bound.get(let.vars[0])
+        if found is None:
+            found = self.bound[let.vars[0]] = {a.var for a in comp.axes} | {v for x in comp.body.lets for v in x.vars}
+        return found
 
     def original(
         self, op: anf.Read, copied: anf.Read, entries: Sequence[anf.Var | None], inside: Set[anf.Var]

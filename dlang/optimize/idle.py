@@ -29,6 +29,7 @@ from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
     bound_vars,
+    count_own_uses,
     count_uses,
     free_vars,
     map_blocks,
@@ -217,7 +218,7 @@ class _Code:
             lets.append(with_op(let, let.vars, map_blocks(let.op, done)))
             blocks.append(inner)
         heavy = [_heavy(let.op, inner) for let, inner in zip(lets, blocks, strict=True)]
-        uses = count_uses(with_lets(block, lets, block.results))
+        uses = count_own_uses(with_lets(block, lets, block.results))
         guards, needed, instead = self.guards(lets, blocks, heavy, uses, block.results)
         local = {v for let in lets for v in let.vars}
         if any(guards):

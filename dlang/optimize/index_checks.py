@@ -33,7 +33,7 @@ from dlang.ir.affine import Knowledge
 from dlang.ir.marks import is_mark
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.sizes import learn
-from dlang.ir.traverse import map_functions, mentioned, op_blocks, rebuild, type_vars, with_body
+from dlang.ir.traverse import free_vars, map_functions, op_blocks, rebuild, type_vars, with_body
 from dlang.ir.types import BOOL, I64
 from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
 from dlang.optimize.counted_loops import counted, implied, kept_between, settled, within_condition, within_iteration
@@ -91,7 +91,8 @@ class _Accesses:
             for size in (v for var in let.vars for v in type_vars(var.type)):  # of an array that is made
                 self.needed |= self.of((size,))
             learn(let, self.sizes)
-            behind = self.of(mentioned(let.op))
+            results = [r for inner in op_blocks(let.op) for r in inner.results]
+            behind = self.of((*free_vars(let.op), *results))
             match let.op:
                 case anf.Assert() as check if not is_mark(check):
                     numbers = [v for v in let.vars if v.type == I64]
@@ -569,9 +570,22 @@ class _Prover(Rewriter):
         ends = [e for e in dict.fromkeys(ends) if self.is_small(e)]
         lows = [e for e in ends if all(known.at_least_zero(p - e) for p, known in cases)]
         highs = [e for e in ends if all(known.at_least_zero(e - p) for p, known in cases)]
-        self.note(var, (lows, highs))
+        self.note(var, (self.nearest(lows, 1), self.nearest(highs, -1)))
         if all(p.constant is not None for p, _ in cases):
             self.numbers.add(var)
+
+    def nearest(self, ends: Sequence[anf.Size], sign: int) -> list[anf.Size]:
+        """The ends that say something which no other says: the best number, and what is known to be no worse.
+
+        So of a number chosen again and again there are no more ends than of the first. sign: 1 for lower ends.
+        """
+        numbers = [e for e in ends if e.constant is not None]
+        best = max(numbers, key=lambda e: sign * e.terms.get((), 0), default=None)
+        near = [] if best is None else [best]
+        for e in (e for e in ends if e.constant is None):
+            if not any(self.known.at_least_zero((n - e) * sign) for n in near):
+                near = [*[n for n in near if n is best or not self.known.at_least_zero((e - n) * sign)], e]
+        return near
 
     def known_ends(self, atom: anf.Atom) -> Ends:
         return self.ends.get(atom, ([], [])) if isinstance(atom, anf.Var) else ([], [])

@@ -1,15 +1,18 @@
 """First-order inlining, callees before callers.
 
-A call is replaced by the body of the function where that is small, called once, or works on arrays: array code gains
-from standing in one block. Recursive and large scalar functions stay functions. What a derivative names stays,
-and is inlined into; so does what has rules of its own, until derivatives are expanded. Where `checkpoint` asks for
-code to run again it stays a function, or what is computed again would be found to be known.
+A call is replaced by the body of the function where that is small, called once, or works on arrays and all copies
+together are not large: array code gains from standing in one block. Recursive and large scalar functions stay
+functions, save where the arguments of a call decide which few statements run: of a `match` of many arms, for a variant
+that is known. What a derivative names stays, and is inlined into; so does what has rules of its own, until derivatives
+are expanded. Where `checkpoint` asks for code to run again it stays a function, or what is computed again would be
+found to be known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from dlang.diagnostics import CallSite, Span
 from dlang.graphs import components, in_cycles
@@ -17,8 +20,10 @@ from dlang.ir import anf
 from dlang.ir.marks import has_marks
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import Replacement
-from dlang.ir.traverse import named_function, walk, with_body
+from dlang.ir.traverse import named_function, op_blocks, walk, with_body
+from dlang.ir.types import BOOL, I64
 from dlang.ops import figures
+from dlang.optimize.algebra import fold
 
 _ARRAY_CODE = (
     anf.Comp,
@@ -44,22 +49,24 @@ def inline(program: anf.Program, entries: Sequence[str]) -> anf.Program:
         for callee in called[name]:
             sites[callee] = sites.get(callee, 0) + 1
     chosen: dict[str, _Code] = {}
+    large: dict[str, _Code] = {}
     for name in order:
         f = functions[name]
         ruled = f.rules is not None and (derivatives or f.rules.checkpoint)
         if name in recursive or ruled:
             continue
         code = _code(f, chosen)
-        if sites.get(name, 0) == 1 or code.is_worthwhile:
-            chosen[name] = code
+        (chosen if code.is_worthwhile(sites.get(name, 0)) else large)[name] = code
     done: dict[str, anf.Function] = {}
     work = list(entries)
     while work:
         name = work.pop()
         if name not in done:
             f = done[name] = functions[name]
-            if any(callee in chosen for callee in called[name]):
-                f = done[name] = with_body(f, _Inliner(chosen, {}).block(f.body))
+            if any(callee in chosen for callee in called[name]) or any(
+                _decided(large, let.op, let.op.args) for let in walk(f.body) if isinstance(let.op, anf.Call)
+            ):
+                f = done[name] = with_body(f, _Inliner(chosen, large, {}).block(f.body))
             work += _called(f, derivatives)
     return replace(program, functions={name: done[name] for name in functions if name in done})
 
@@ -76,9 +83,14 @@ class _Code:
     arrays: bool
     followed: bool
 
-    @property
-    def is_worthwhile(self) -> bool:
-        return self.lets <= (figures.INLINED_ARRAYS if self.arrays else figures.INLINED)
+    def is_worthwhile(self, places: int) -> bool:
+        """Tells whether the function is inlined at the places that call it: so code grows no faster than the program,
+        though as many statements call a function as it has."""
+        if self.arrays:
+            few = self.lets <= figures.INLINED_ARRAYS and places * self.lets <= figures.COPIED_ARRAYS
+        else:
+            few = self.lets <= figures.INLINED
+        return places == 1 or few
 
 
 def _code(f: anf.Function, chosen: Mapping[str, _Code]) -> _Code:
@@ -90,6 +102,58 @@ def _code(f: anf.Function, chosen: Mapping[str, _Code]) -> _Code:
         count += 1 if callee is None else callee.lets
         arrays = arrays or (isinstance(op, _ARRAY_CODE) if callee is None else callee.arrays)
     return _Code(f, count, arrays, has_marks(f.body))
+
+
+def _decided(large: Mapping[str, _Code], op: anf.Call, args: Sequence[anf.Atom]) -> bool:
+    """Tells whether arguments that are known leave few statements of a large function."""
+    code = large.get(op.function)
+    if code is None or code.followed or not any(map(_is_known, args)):
+        return False
+    known = {p: a for p, a in zip(code.function.params, args, strict=True) if isinstance(a, anf.Lit)}
+    return _left(code.function.body, known, figures.INLINED) >= 0
+
+
+def _left(block: anf.Block, known: dict[anf.Var, anf.Lit], room: int) -> int:
+    """How many lets there is room for beside those of a block where some variables are known; below 0 if for less."""
+    for let in block.lets:
+        if (arm := _arm(let.op, known)) is not None:
+            room = _left(arm, known, room)
+            known.update({v: r for v, a in zip(let.vars, arm.results, strict=True) if (r := _literal(a, known))})
+        elif (value := _value(let.op, known)) is not None:
+            known[let.vars[0]] = value
+        else:
+            room -= 1
+            for inner in op_blocks(let.op):
+                room -= sum(1 for _ in islice(walk(inner), max(room, 0) + 1))
+        if room < 0:
+            break
+    return room
+
+
+def _arm(op: anf.Op, known: Mapping[anf.Var, Replacement]) -> anf.Block | None:
+    """The arm of a branch of which the condition is known."""
+    if isinstance(op, anf.If) and (condition := _literal(op.condition, known)) is not None:
+        return op.then if condition.value else op.otherwise
+    return None
+
+
+def _value(op: anf.Op, known: Mapping[anf.Var, Replacement]) -> anf.Lit | None:
+    """The number or truth value that an operation gives where its operands are known."""
+    if not isinstance(op, anf.Prim):
+        return None
+    operands = [lit for a in op.args if (lit := _literal(a, known)) is not None and _is_known(lit)]
+    value = fold(op.name, tuple(operands)) if len(operands) == len(op.args) else None
+    return value if value is not None and _is_known(value) else None
+
+
+def _literal(atom: anf.Atom, known: Mapping[anf.Var, Replacement]) -> anf.Lit | None:
+    found = known.get(atom, atom) if isinstance(atom, anf.Var) else atom
+    return found if isinstance(found, anf.Lit) else None
+
+
+def _is_known(atom: anf.Atom) -> bool:
+    """Tells whether an atom is a number, or a truth value, by which branches are decided."""
+    return isinstance(atom, anf.Lit) and atom.type in (I64, BOOL)
 
 
 def _called(f: anf.Function, derivatives: bool) -> list[str]:
@@ -107,32 +171,45 @@ def _callees_first(called: dict[str, list[str]], entries: Sequence[str]) -> tupl
 
 
 class _Inliner(Rewriter):
-    """Replaces calls in one function, or in a copy of one that takes the place of a call, by what they call."""
+    """Replaces calls in one function, or in a copy of one that takes the place of a call, by what they call.
+
+    large: the functions of which only those calls are replaced that leave few statements. decides: whether branches of
+    the copy are decided by what is known.
+    """
 
     def __init__(
         self,
         chosen: Mapping[str, _Code],
+        large: Mapping[str, _Code],
         mapping: Mapping[anf.Var, Replacement],
         site: CallSite | None = None,
         followed: bool = False,
+        decides: bool = False,
     ) -> None:
         super().__init__(mapping, site is not None, site, followed)
-        self.chosen = chosen
+        self.chosen, self.large, self.decides = chosen, large, decides
 
     def rule(self, let: anf.Let) -> None:
         op = let.op
         if isinstance(op, anf.Call) and op.function in self.chosen:
             self.env.update(zip(let.vars, self.called(self.chosen[op.function], op, let.span), strict=True))
+        elif isinstance(op, anf.Call) and _decided(self.large, op, [self.atom(a) for a in op.args]):
+            self.env.update(zip(let.vars, self.called(self.large[op.function], op, let.span, True), strict=True))
+        elif self.decides and (arm := _arm(op, self.env)) is not None:
+            self.splice(arm, let.vars)
+        elif self.decides and (value := _value(op, self.env)) is not None:
+            self.env[let.vars[0]] = value
         else:
             super().rule(let)
 
-    def called(self, code: _Code, op: anf.Call, span: Span | None) -> list[anf.Atom]:
+    def called(self, code: _Code, op: anf.Call, span: Span | None, decides: bool = False) -> list[anf.Atom]:
         """Writes a fresh copy of what a call runs, and returns its results."""
         f = code.function
         if self.site is not None and span is not None:
             span = span.reached(self.site)
         mapping = dict(zip(f.params, [self.atom(a) for a in op.args], strict=True))
-        inside = _Inliner(self.chosen, mapping, CallSite(f.label or f.name, span), code.followed)
+        site = CallSite(f.label or f.name, span)
+        inside = _Inliner(self.chosen, self.large, mapping, site, code.followed, decides)
         inside.lets = self.lets  # a call in a call in a call writes each let once
         for let in f.body.lets:
             inside.rule(let)

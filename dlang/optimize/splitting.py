@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import done_whole, extent, is_plain
-from dlang.ir.traverse import count_uses, mentioned, walk
+from dlang.ir.traverse import count_own_uses, mentioned, walk
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE
 from dlang.optimize.contractions import adds_many
@@ -55,7 +55,7 @@ class Way:
 
 def units(block: anf.Block) -> list[Unit]:
     """The lets of a block in order, products that may be done again with what does that."""
-    uses = count_uses(block)
+    uses = count_own_uses(block)
     makers = {v: let for let in block.lets for v in let.vars}
     taken: dict[anf.Var, Unit] = {}  # by the variables that are bound
     for let in block.lets:

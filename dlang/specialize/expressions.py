@@ -121,8 +121,8 @@ def _evaluate(f: Frame, e: core.Expr) -> Value:
             if isinstance(wanted, MonoEnum):
                 return enum(f, wanted, variant.tag, values)
             return f.fit(DataV(decl, values), wanted)
-        case core.Project(_, _, value, position, name):
-            return project(f, f.eval(value), position, name)
+        case core.Project():
+            return projected(f, e)
         case core.ArrayExpr(_, _, items):
             return array(f, e, [f.eval(i) for i in items])
         case core.Comprehension():
@@ -238,6 +238,29 @@ def logic(f: Frame, e: core.Logic) -> Atom:
     with f.block() as lets:
         right = f.bool(e.right)
     return connected(f, e.operator, left, lets, right)
+
+
+def projected(f: Frame, e: core.Project) -> Value:
+    """A part of a structure; of an element of an array of structures, an element of the array of that part: so nothing
+    is read of the others."""
+    path = [e]
+    while isinstance(inner := path[-1].value, core.Project):
+        path.append(inner)
+    if isinstance(inner, core.Index):
+        with f.emitter.at(inner.span):
+            v = f.eval(inner.base)
+            chosen = selectors(f, inner.indices, leading_shape(v))
+            while path and isinstance(v, Many) and isinstance(v.element, TupleV | DataV):
+                part = path.pop()
+                v = project(f, v, part.position, part.name)
+            v = select(f, v, chosen)
+    else:
+        v = f.eval(inner)
+    while path:
+        part = path.pop()
+        with f.emitter.at(part.span):
+            v = project(f, v, part.position, part.name)
+    return v
 
 
 def project(f: Frame, v: Value, position: int, name: str) -> Value:

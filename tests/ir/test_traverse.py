@@ -10,12 +10,24 @@ import pytest
 from hypothesis import given, settings
 
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import Array, Block, Call, For, Let, Lit, Prim, Program, Read, Reduce, Scalar, Var, fresh, poly
+from dlang.ir.anf import Array, Atom, Block, Call, For, Let, Lit, Prim, Program, Read, Reduce, Scalar, Var, fresh, poly
 from dlang.ir.builder import Builder, axis, f64, i64
 from dlang.ir.errors import IRError
 from dlang.ir.printer import print_program
 from dlang.ir.substitution import inlined, refresh, substitute
-from dlang.ir.traverse import bound_vars, count_uses, free_vars, map_blocks, mentioned, op_blocks, parts, rebuild, walk
+from dlang.ir.traverse import (
+    bound_vars,
+    count_own_uses,
+    count_uses,
+    free_vars,
+    map_blocks,
+    mentioned,
+    op_blocks,
+    outer_mentions,
+    parts,
+    rebuild,
+    walk,
+)
 from dlang.ir.verify import verify
 from tests.counting import calls
 from tests.ir.programs import programs
@@ -56,6 +68,34 @@ def test_uses_count_every_mention() -> None:
     assert counts[names["n"]] == sum(v is names["n"] for v in mentioned(block)) == 4
     y = block.lets[0].vars[0]
     assert counts[y] == 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(programs())
+def test_what_a_block_binds_and_is_given_is_counted_as_if_all_was_walked(program: Program) -> None:
+    for function in program.functions.values():
+        for block in [function.body, *(b for let in walk(function.body) for b in op_blocks(let.op))]:
+            everywhere, bound = count_uses(block), set(bound_vars(block))
+            assert free_vars(block) == [v for v in everywhere if v not in bound]
+            own = count_own_uses(block)
+            for var in [*free_vars(block), *(v for let in block.lets for v in let.vars)]:
+                assert own.get(var, 0) == everywhere.get(var, 0)
+
+
+def test_what_nested_blocks_are_given_is_as_long_as_that() -> None:
+    b = Builder()
+    x = b.param("x", F)
+    depth = 100
+
+    def nested(k: int, y: Atom) -> Atom:
+        if k == depth:
+            return y
+        (r,) = b.if_(b.prim("gt", y, x), lambda: nested(k + 1, b.prim("sin", y)), lambda: x)
+        return r
+
+    body = b.function("f", [nested(0, x)]).body
+    blocks = [inner for let in walk(body) for inner in op_blocks(let.op)]
+    assert len(blocks) == 2 * depth and all(len(outer_mentions(inner)) <= 2 for inner in blocks)
 
 
 def test_the_parts_of_an_operation_are_its_own() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dlang.ir.anf import Array, Call, Comp, Function, Program, Vjp, poly
+from dlang.ir.anf import Array, Atom, Call, Comp, Function, Program, Vjp, poly
 from dlang.ir.builder import Builder, f64, i64
-from dlang.ops.figures import INLINED
+from dlang.ir.traverse import walk
+from dlang.ops.figures import COPIED_ARRAYS, INLINED
 from dlang.optimize.inline import inline
 from tests.optimize.programs import F64, I64, assert_same, count, run, through
 
@@ -109,3 +110,54 @@ def test_a_chain_of_functions_that_each_call_the_next_twice_does_not_explode() -
     p = Program({**functions, "f": b.function("f", list(b.call("g19", n, x)))})
     after = through(p, inlined)
     assert count(after, Comp) < 5000
+
+
+def test_copies_of_a_function_of_arrays_have_a_bound_together() -> None:
+    length = 40
+    b = Builder()
+    n = b.param("n", I64)
+    y = b.param("x", Array("f64", (poly(n),)))
+    for _ in range(length):
+        y = b.map([n], lambda i, y=y: b.prim("sin", b.read(y, [i])))
+    g = b.function("g", [y])
+    lets = sum(1 for _ in walk(g.body))
+
+    def calling(times: int) -> Program:
+        b = Builder({"g": g})
+        n = b.param("n", I64)
+        y = b.param("x", Array("f64", (poly(n),)))
+        for _ in range(times):
+            (y,) = b.call("g", n, y)
+        return through(Program({"g": g, "f": b.function("f", [y])}), inlined)
+
+    most = COPIED_ARRAYS // lets
+    assert count(calling(most), Call) == 0
+    assert count(calling(most + 1), Call) == most + 1
+
+
+def large_match(arms: int) -> Function:
+    """The kth sine of a number, by branches; a number that is no arm's is given back."""
+    b = Builder()
+    k, x = b.param("k", I64), b.param("x", F64)
+
+    def arm(j: int) -> Atom:
+        if j == arms:
+            return x
+        (r,) = b.if_(b.prim("eq", k, i64(j)), lambda: b.mul(b.prim("sin", x), f64(float(j))), lambda: arm(j + 1))
+        return r
+
+    return b.function("g", [arm(0)])
+
+
+def test_of_a_large_function_stands_what_known_arguments_leave() -> None:
+    g = large_match(INLINED)
+    b = Builder({"g": g})
+    k, x = b.param("k", I64), b.param("x", F64)
+    known = [b.call("g", i64(j), x)[0] for j in (0, 7, INLINED - 1, INLINED, -1)]
+    p = Program({"g": g, "f": b.function("f", [*known, b.call("g", k, x)[0]])})
+    after = through(p, inlined)
+    (f,) = [f for name, f in after.functions.items() if name == "f"]
+    assert sum(isinstance(let.op, Call) for let in walk(f.body)) == 1
+    assert sum(1 for _ in walk(f.body)) <= 8  # a sine and a product for each arm, the call
+    for args in ([3, 0.5], [INLINED, 0.5]):
+        assert_same(run(p, args), run(after, args))
