@@ -93,6 +93,8 @@ class Points:
 
     def affine(self, atom: Atom, makers: Mapping[Var, Op]) -> Size | None:
         """A value as a polynomial of axes and of what is known to be small, so that it wraps nowhere; None if not."""
+        if atom.type != I64:
+            return None
         op = makers.get(atom) if isinstance(atom, Var) else None
         value = op.size if isinstance(op, IndexExpr) else poly(atom)
         value = opened(value, makers)

@@ -23,6 +23,10 @@ STENCILS = {
     "not": "[if not (i >= 2) or x[i] > 0.5 { x[i] } else { x[i - 2] ** 2 } for i < n]",
     "turned": "[if i > 0 { x[n - i] * x[i - 1] } else { 0.0 } for i < n]",
     "data": "[if x[i] > 0.0 and i > 0 { x[i - 1] ** 2 } else { x[i] } for i < n]",
+    "texts": (
+        '{ let t = [if v > 0.0 { "a" } else { "b" } for v in x];'
+        ' [if t[n - 1 - i] == "a" and i > 0 { x[i] * x[i - 1] } else { x[i] } for i < n] }'
+    ),
     "joined": "x * concat([1.0], x[..n - 1]) + concat(x[1..], [x[0]])",
     "mirrored": "{ let p = concat(x[..1], x, x[n - 1..]); p[..n] * x - x * p[2..] }",
     "longer": "[if i < n { x[i] * (if i > 0 { x[i - 1] } else { 1.0 }) } else { 2.0 } for i < n + 2]",
