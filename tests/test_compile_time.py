@@ -69,7 +69,7 @@ def _(n: int) -> str:
     return body(["let a0 = x", *(f"let a{k + 1} = sin(a{k}) * x + sum(a{k})" for k in range(n))], f"sum(a{n})")
 
 
-@program("halves of an array", 16)
+@program("halves of an array", 10)
 def _(n: int) -> str:
     return body(["var y = x", *("y[..n // 2] = y[..n // 2] * 7.0" for _ in range(n))], "sum(y)").replace("[8]", "[n]")
 
@@ -130,7 +130,7 @@ def _(n: int) -> str:
     return body(["var s = x", *(f"if x[{k % 8}] > {k}.0 {{ s = s * sin(s) }}" for k in range(n))], "sum(s)")
 
 
-@program("early returns of loops", 12)
+@program("early returns of loops", 8)
 def _(n: int) -> str:
     lines = [f"for i < 8 {{ if x[i] > {k}.5 {{ return s * x[i] }}\n    s += sin(x[i] * {k}.0) }}" for k in range(n)]
     return body(["var s = x[0]", *lines], "s")
@@ -200,7 +200,7 @@ def _(n: int) -> str:
     return body(lines, "sum(b)")
 
 
-@program("terms of a sum", 12)
+@program("terms of a sum", 8)
 def _(n: int) -> str:
     return body([], " + ".join(f"sin(x[{k % 8}] * {k}.0)" for k in range(n)))
 
@@ -255,7 +255,7 @@ def _(n: int) -> str:
     return body(["var s = x[0]", *(f"s += g{k}(A{k}(s))" for k in range(n))], "s", "\n".join(functions))
 
 
-@program("arms of a match", 48)
+@program("arms of a match", 32)
 def _(n: int) -> str:
     variants = ", ".join(f"A{k}(f64)" for k in range(n))
     used = "\n".join(f"  A{k}(y) => y * {k}.0," for k in range(n))
