@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dlang.ir.anf import Atom, Block, Construct, If, Let, Lit, Prim, Program, Tag, Token, Var
+from dlang.ir.anf import Assert, Atom, Block, Construct, If, Let, Lit, Prim, Program, Read, Tag, Token, Var
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, map_blocks, map_bodies, mentioned, walk, with_lets, with_op
+from dlang.ir.traverse import block_acts, free_vars, map_blocks, map_bodies, mentioned, walk, with_lets, with_op
 from dlang.ops import figures
 from dlang.optimize.algebra import fold
 
@@ -34,19 +34,32 @@ def threaded(block: Block) -> Block:
 
 
 def _append(lets: list[Let], let: Let) -> None:
-    """Adds a let; a branch joins an earlier one that decides it, if only scalars are computed in between."""
+    """Adds a let; a branch joins an earlier one that decides it, if only scalars are computed in between. Where that
+    one chooses a node, elements may be read and checks be done in between, too, which then come before it.
+    """
     if isinstance(let.op, If):
         at = len(lets) - 1
-        while at >= 0 and (lets[at].op.IS.scalar or isinstance(lets[at].op, Tag)):
+        while at >= 0 and (lets[at].op.IS.scalar or isinstance(lets[at].op, Tag | Read | Assert)):
             at -= 1
         first = lets[at] if at >= 0 else None
         if first is not None and isinstance(first.op, If):
             apart, between = _needing(lets[at + 1 :], first.vars)
-            merged = _merged(first, first.op, between, let, let.op)
-            if merged is not None:
-                lets[at:] = [*apart, merged, *between]
-                return
+            if _may_pass(apart, first.op, between):
+                merged = _merged(first, first.op, between, let, let.op)
+                if merged is not None:
+                    lets[at:] = [*apart, merged, *between]
+                    return
     lets.append(let)
+
+
+def _may_pass(apart: Sequence[Let], first: If, between: Sequence[Let]) -> bool:
+    """Tells whether lets that do not need a branch may come before it: no check before one that comes first."""
+    if all(let.op.IS.scalar or isinstance(let.op, Tag) for let in (*apart, *between)):
+        return True
+    if any(isinstance(let.op, Read | Assert) for let in between) or not any(isinstance(x.op, Tag) for x in between):
+        return False
+    acts = [block_acts(arm) for arm in (first.then, first.otherwise)]
+    return not any(isinstance(let.op, Assert) for let in apart) or not any(a.refuses or a.calls for a in acts)
 
 
 def _needing(lets: Sequence[Let], vars: Iterable[Var]) -> tuple[list[Let], list[Let]]:

@@ -20,6 +20,9 @@ MAIN {
     "a function that a branch chooses at each point captures an array": """
 MAIN = sum([(if p[1] > 1.0 { |y: f64| y } else { |y: f64| y * p[0] })(x) for i < n])
 """,
+    "such a function is called with an element, and captures the same array": """
+MAIN = sum([(if 1.0 >= p[1] { |y: f64| q[1] } else { |y: f64| y })(q[1]) for i < k])
+""",
     "an iteration of a loop needs one row of an array": """
 MAIN {
   var u = p

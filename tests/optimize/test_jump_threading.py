@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
+import dlang
 from dlang.ir.anf import Construct, If, Tag
 from dlang.pipeline import optimise
+from tests.meaning import meaning
 from tests.optimize.programs import assert_same, count, run
 from tests.specialize.support import lowered
 
@@ -33,3 +37,31 @@ def test_what_an_earlier_branch_chose_is_not_asked_again(body: str, branches: in
     assert count(after, Tag, Construct) == 0 and count(after, If) == branches
     for x in (2.0, -0.5, -3.0):
         assert_same(run(made.program, [np.float64(x)], name), run(after, [np.float64(x)], name))
+
+
+CHECKED = """
+fn f(x: f64[n], c: f64, i: i64, j: i64) -> f64 = {
+  let g = if c > 0.0 { FIRST } else { |y: f64| y }
+  g(x[j])
+}
+"""
+
+
+@pytest.mark.parametrize(("first", "nodes"), [("|y: f64| y * x[i]", 0), ("{ let u = x[i]; |y: f64| y * u }", 3)])
+def test_an_element_is_read_and_checked_before_a_node_is_chosen_but_no_check_passes_another(
+    first: str, nodes: int
+) -> None:
+    text = CHECKED.replace("FIRST", first)
+    made = lowered(text, "f")
+    assert count(optimise(made.program, [made.entry.name], verify=True), Tag, Construct) == nodes
+    compiled, interpreted = dlang.compile(text).f, dlang.compile(text, backend="interp").f
+    x = np.array([0.5, 3.0])
+    for c in (1.0, -1.0):
+        for i, j in ((0, 1), (2, 1), (1, 3), (4, 5)):
+            found = []
+            for call in (compiled, partial(meaning, interpreted)):
+                try:
+                    found.append(call(x, c, i, j))
+                except dlang.DlangError as error:
+                    found.append(error.diagnostics[0].message)
+            assert found[0] == found[1]
