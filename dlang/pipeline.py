@@ -174,6 +174,8 @@ PASSES: tuple[CorePass, ...] = (
     _plain("vectorise_loops", vectorise_loops, NORMAL,
            "does loops at once whose iterations are independent or only accumulate"),
     _plain("running_powers", running_powers, NORMAL, "keeps powers of one number from one term of a sum to the next"),
+    # elements of an array that a loop made, and that are one number, depend on no axis
+    _plain("simplify", partial(simplify, nests=False), NORMAL, _SIMPLIFY, exact=True, again=True),
     _plain("distribute", distribute, NORMAL, "splits comprehensions into perfect nests", gives=_NESTS),
     _plain("narrow", narrow, NORMAL, "computes where they are read elements of which few are read", needs=_NESTS,
            exact=True),

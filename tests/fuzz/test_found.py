@@ -105,6 +105,9 @@ MAIN {
   sum(a[i, (i * i) % 4] for i < n) + sum(a[i, i % 4] for i < n, b < k)
 }
 """,
+    "what a loop gives is one number, and then what a branch chooses depends on one axis": """
+MAIN = sum([(if j == 0 or j == 1 { sin(q[i]) } else { v }) for v in scan(|a, b| (1, 1), 1, p).1, i < k])
+""",
     "what is sorted has one tangent, and nothing else depends on an axis around it": """
 fn firsts(p: f64[n], x: f64) -> f64 {
   let a = [x * p[i] + f64(b - c) for i < n, b < 3, c < 4]
