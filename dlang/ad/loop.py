@@ -320,7 +320,7 @@ def _save(
     if isinstance(op, anf.For):
         bound.add(op.index)
     body = rematerialised(body, forward, bound | scope.fleeting, scope.again, let.span, followed=scope.followed)
-    forward, body = sliced(forward, body, bound, inner_scope.known)
+    forward, body = sliced(b, forward, body, bound, inner_scope.known)
     bound |= {v for inner in forward for v in inner.vars}
     defined = defined_sizes(forward)
     body = with_sizes(body, defined)

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from dlang.ad.elements import from_there
+from dlang.ad.elements import emit_comp, from_there
 from dlang.ir import anf
-from dlang.ir.affine import Knowledge, far_fewer, nonempty
+from dlang.ir.affine import Change, Knowledge, far_fewer, nonempty
 from dlang.ir.anf import Axis, Block, Let, Read, Size, Var, fresh, poly
-from dlang.ir.builder import axis
+from dlang.ir.builder import Builder, axis
 from dlang.ir.sizes import learn
-from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import bound_vars, parts, walk
 from dlang.ir.types import I64, array_type, dtype_of, product, type_of
 from dlang.optimize.effects import consumed_by
@@ -46,22 +45,30 @@ class _Slice:
     def points(self) -> Size:
         return product([a.highs[0] - a.lows[0] for a in self.axes])
 
-    def made(self, known: Knowledge) -> Let:
-        """The comprehension that makes the slice; of no axes, an array of one element."""
+    def mentioned(self) -> set[Var]:
+        """The variables that have to be there where it is made, and its axes."""
+        bounds = [bound for a in (*self.axes, *self.others) for bound in (*a.lows, *a.highs)]
+        return {v for e in (*self.index, *bounds) for v in e.atoms()}
+
+    def made(self, b: Builder, known: Knowledge) -> tuple[Var, list[Let]]:
+        """The slice, and the comprehension that makes it; of no axes, an array of one element."""
         t = fresh("t", type_of(dtype_of(self.array), ()))
         kept = self.axes or (axis(1),)
         shape = tuple([a.highs[0] - a.lows[0] for a in kept])
         place = tuple([poly(a.var) - a.lows[0] for a in kept])
         box = {a.var: (a.lows[0], a.highs[0] - 1) for a in (*kept, *self.others)}
-        axes = tuple(nonempty(kept, self.others, box, known))
-        comp = anf.Comp(
-            axes, Block((Let((t,), Read(self.array, self.index)),), (t,)), (anf.Reduce(shape, place, "set"),)
-        )
+        points = Change(tuple(nonempty(kept, self.others, box, known)), {})
         slice = fresh(f"{self.array.name}_read", type_of(dtype_of(self.array), shape))
-        return Let((slice,), Renaming({}, renew=True).op(comp))
+        with b.scope() as lets:
+            emit_comp(
+                b, points, [Let((t,), Read(self.array, self.index))], [(slice, t, anf.Reduce(shape, place, "set"))]
+            )
+        return slice, lets
 
 
-def sliced(forward: Sequence[Let], body: Block, params: Iterable[Var], known: Knowledge) -> tuple[list[Let], Block]:
+def sliced(
+    b: Builder, forward: Sequence[Let], body: Block, params: Iterable[Var], known: Knowledge
+) -> tuple[list[Let], Block]:
     """The forward body of a loop, which also makes slices, and the backward body, which reads them and not the arrays.
 
     params: what is there where the forward body begins. known: in that body.
@@ -91,15 +98,15 @@ def sliced(forward: Sequence[Let], body: Block, params: Iterable[Var], known: Kn
             continue
         slices = list(dict.fromkeys(slice for slice, _ in found))
         points = sum([slice.points() for slice in slices], poly(0))
-        at = {slice: max([made.get(v, -1) for v in (array, *_mentioned(slice))]) for slice in slices}
+        at = {slice: max([made.get(v, -1) for v in (array, *slice.mentioned())]) for slice in slices}
         held = max(at.values()) < changed.get(array, len(forward))
         if not held or not far_fewer(points, product(array_type(array).shape)):
             continue
-        saved = {slice: slice.made(known) for slice in slices}
-        for slice, let in saved.items():
-            after.setdefault(at[slice], []).append(let)
+        saved = {slice: slice.made(b, known) for slice in slices}
+        for slice, (_, lets) in saved.items():
+            after.setdefault(at[slice], []).extend(lets)
         for read, (slice, index) in zip(reads[array], found, strict=True):
-            values[read.value] = Read(saved[slice].vars[0], index)
+            values[read.value] = Read(saved[slice][0], index)
     if not values:
         return list(forward), body
     out = after.pop(-1, [])
@@ -125,11 +132,6 @@ def _uses(block: Block, arrays: Set[Var], around: tuple[Axis, ...], sure: bool) 
                 for inner in parts(op).blocks:
                     yield from _uses(inner, arrays, around, False)
     yield from [a for a in block.results if isinstance(a, Var) and a in arrays]
-
-
-def _mentioned(slice: _Slice) -> set[Var]:
-    bounds = [bound for a in (*slice.axes, *slice.others) for bound in (*a.lows, *a.highs)]
-    return {v for e in (*slice.index, *bounds) for v in e.atoms()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def save(
         lasting=inner_scope.lasting,
         known=inner_scope.known,
     )
-    forward, body = sliced(forward, body, [*op.params, op.index], inner_scope.known)
+    forward, body = sliced(b, forward, body, [*op.params, op.index], inner_scope.known)
     bound |= {v for inner in forward for v in inner.vars}
     needed, body = given(body, bound)
     at = anf.poly(op.index) - op.low
