@@ -41,6 +41,7 @@ from dlang.ir.builder import axis as fresh_axis, shape_of
 from dlang.ir.comprehension_queries import filled, sizes_named, slope
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
+    block_acts,
     bound_vars,
     count_uses,
     free_vars,
@@ -149,7 +150,8 @@ def _loops_apart(op: anf.Op, known: Knowledge) -> tuple[list[anf.Let], anf.Op]:
           s += f(h)
         }
 
-    They need nothing of the state, and multiply vectors by what is the same in all iterations (`_Batch`).
+    They need nothing of the state, and multiply vectors by what is the same in all iterations (`_Batch`). No check
+    passes another one, or an effect.
     """
     match op:
         case anf.For(params=params, body=body, early=False):
@@ -170,7 +172,7 @@ def _loops_apart(op: anf.Op, known: Knowledge) -> tuple[list[anf.Let], anf.Op]:
         left.append(let)
         if isinstance(let.op, anf.For) and not _is_recurrence(let, let.op):
             code = pruned(left, let.vars)
-            if any(v in params for part in code for v in free_vars(part.op)):
+            if any(v in params for part in code for v in free_vars(part.op)) or _refuses_ahead(code, body):
                 continue
             one = Iteration.of(replace(loop, body=replace(body, lets=tuple(left))))
             batch = _Batch(loop, one, Rows(one, loop.low, loop.high - loop.low), known, {}, {}, {}, {})
@@ -182,6 +184,14 @@ def _loops_apart(op: anf.Op, known: Knowledge) -> tuple[list[anf.Let], anf.Op]:
     fails = {k for k, let in enumerate(left) if any(part.op.IS.fails for part in walk(anf.Block((let,), ())))}
     needed = pruned(left, body.results, indices, fails)
     return before, replace(op, body=anf.Block(tuple(needed), body.results))
+
+
+def _refuses_ahead(code: Sequence[anf.Let], body: anf.Block) -> bool:
+    """Tells whether code of an iteration may refuse, and so may what else is there, or has effects."""
+    names = {v for let in code for v in let.vars}
+    others = tuple([let for let in body.lets if names.isdisjoint(let.vars)])
+    here, there = (block_acts(anf.Block(lets, ())) for lets in (tuple(code), others))
+    return (here.refuses or bool(here.calls)) and (there.refuses or bool(there.calls))
 
 
 def _at_once(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | None:

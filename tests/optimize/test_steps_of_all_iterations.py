@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import dlang
 from dlang.ir.anf import For, Function
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
-from tests.meaning import as_written
+from tests.meaning import as_written, meaning
 from tests.specialize.support import lowered
 
 TEXT = """
@@ -123,10 +123,37 @@ def test_loops_that_need_the_state_or_have_matrices_stay(name: str) -> None:
 @pytest.mark.parametrize("name", DONE)
 @pytest.mark.parametrize("sizes", [(0, 2, 2), (1, 3, 2), (5, 0, 3), (3, 2, 5)])
 def test_values_and_gradients_are_those_of_the_program_as_written(name: str, sizes: tuple[int, int, int]) -> None:
-    compiled, meaning = (getattr(module, name) for module in both())
+    compiled, interpreted = (getattr(module, name) for module in both())
     args = arguments(*sizes)
     with as_written():
-        value, slopes = meaning(*args), dlang.grad(meaning, wrt=("hs", "w", "us"))(*args)
+        value, slopes = interpreted(*args), dlang.grad(interpreted, wrt=("hs", "w", "us"))(*args)
     np.testing.assert_allclose(compiled(*args), value, rtol=1e-12, atol=1e-13)
     for found, slope in zip(dlang.grad(compiled, wrt=("hs", "w", "us"))(*args), slopes, strict=True):
         np.testing.assert_allclose(found, slope, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("before", ["s += y[p[i]]", 'print("{i}")', "assert p[i] < 3"])
+def test_no_check_of_a_step_passes_a_check_or_an_effect_of_an_earlier_iteration(
+    before: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = f"""fn f(w: f64[n, n], y: f64[m], p: i64[b]) -> f64 {"! print " if "print" in before else ""}{{
+  var s = 0.0
+  for i < b {{
+    {before}
+    var h = w[0]
+    for k < 2 {{ h = tanh(w @ h + y[p[i] + 1 + k]) }}
+    s += sum(h)
+  }}
+  s
+}}"""
+    compiled, interpreted = dlang.compile(text).f, dlang.compile(text, backend="interp").f
+    for p in ([0, 9, 1], [2, 0, 9], [0, 1, 1]):
+        found = []
+        for call in (compiled, partial(meaning, interpreted)):
+            try:
+                found.append(call(np.eye(5), np.arange(5.0), np.array(p)))
+            except dlang.DlangError as error:
+                found.append(error.diagnostics[0].message)
+            found[-1] = found[-1], capfd.readouterr().out
+        assert found[0][1] == found[1][1]
+        assert found[0][0] == (pytest.approx(found[1][0]) if isinstance(found[1][0], float) else found[1][0])
