@@ -8,8 +8,10 @@ import signal
 import sys
 import textwrap
 from collections.abc import Iterator
+from typing import Any
 
 import hypothesis
+import numpy as np
 import pytest
 
 from dlang.passes import VARIABLE
@@ -32,9 +34,23 @@ MANY = 500_000
 """Objects that files of tests may leave behind until it is looked which of them are garbage."""
 
 
-def pytest_collection_finish() -> None:
+GENERATORS = pytest.StashKey[list[tuple[np.random.Generator, Any]]]()
+"""The generators of random numbers that modules of tests share, with their states before the first test."""
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
     """The tests and the modules that they import stay until the end: no collection of garbage looks at them."""
+    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "tests"]
+    shared = {id(g): g for m in modules for g in vars(m).values() if isinstance(g, np.random.Generator)}
+    session.config.stash[GENERATORS] = [(g, g.bit_generator.state) for g in shared.values()]
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Each test draws the same numbers, whatever ran before it in its process."""
+    for generator, state in item.config.stash[GENERATORS]:
+        generator.bit_generator.state = state
 
 
 @pytest.hookimpl(trylast=True)

@@ -156,10 +156,20 @@ def on_device(cupy: Any, value: Any, stream: Any) -> Loan | None:
     if not isinstance(interface, dict) or interface.get("mask") is not None:
         return None
     other = interface.get("stream")
-    owners = None if other is None else stream if other == stream.ptr else cupy.cuda.ExternalStream(other)
+    owners = None if other is None else stream if other == stream.ptr else cupy.cuda.Stream.from_external(_Named(other))
     if owners not in (None, stream):
         stream.wait_event(owners.record())
     return Loan(cupy.asarray(_Shown(interface, value)), owners)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A stream of another library, by CUDA's protocol for streams. handle: what CUDA calls it."""
+
+    handle: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
 
 
 class _Shown:

@@ -84,7 +84,10 @@ def _seen(value: Any) -> Any:
     if is_own(type(value)):
         return value
     cupy = cuda.cupy()
-    return cuda.on_device(cupy, value, cupy.cuda.get_current_stream())
+    loan = cuda.on_device(cupy, value, cupy.cuda.get_current_stream())
+    if loan is None:
+        raise elsewhere(type(value).__name__)
+    return loan.array
 
 
 def elsewhere(name: str) -> DlangError:

@@ -39,6 +39,22 @@ class Stream:
         return SimpleNamespace(launch=launch)
 
 
+class _Streams:
+    """The class of streams, as what is asked of it: streams that it makes, and those of other libraries."""
+
+    def __init__(self, fake: FakeCupy) -> None:
+        self.fake = fake
+
+    def __call__(self, non_blocking: bool) -> Stream:
+        assert non_blocking
+        return self.fake.stream_class(self.fake, self.fake.private)  # all of them at one address
+
+    def from_external(self, other: Any) -> Stream:
+        version, handle = other.__cuda_stream__()
+        assert version == 0
+        return self.fake.stream_class(self.fake, handle)
+
+
 class FakeCupy:
     """One GPU of compute capability 9.0; current: the number of the current one. spoiled: graphs can't be made."""
 
@@ -67,9 +83,9 @@ class FakeCupy:
         )  # fmt: skip
         driver = SimpleNamespace(ctxGetCurrent=lambda: self.context)
         self.cuda = SimpleNamespace(
-            runtime=runtime, driver=driver, alloc=self.alloc, Stream=self.stream,
+            runtime=runtime, driver=driver, alloc=self.alloc, Stream=_Streams(self),
             Device=lambda number: _Device(self, number),
-            get_current_stream=lambda number: self.streams[-1], Event=lambda **options: _Event(self),
+            get_current_stream=lambda number=-1: self.streams[-1], Event=lambda **options: _Event(self),
         )  # fmt: skip
         self.library = SimpleNamespace(
             cuCtxSetCurrent=self.set_context,
@@ -123,10 +139,6 @@ class FakeCupy:
 
     def synchronize(self) -> None:
         self.log.append(("wait", None))
-
-    def stream(self, non_blocking: bool) -> Stream:
-        assert non_blocking
-        return self.stream_class(self, self.private)  # all of them at one address
 
     def memcpy(self, target: int, source: int, size: int, kind: int, stream: int) -> None:
         assert stream == self.streams[-1].ptr

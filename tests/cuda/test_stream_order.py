@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -170,6 +170,17 @@ class Exported(Foreign):
     def __dlpack_device__(self) -> tuple[int, int]:
         return 2, 0
 
+    def __dlpack__(self) -> Exported:
+        return self
+
+
+class Bare:
+    """It has nothing but DLPack: neither a shape nor a dtype that could be asked for."""
+
+    def __init__(self, fake: WorkingCupy, value: Any) -> None:
+        exported = Exported(fake, value)
+        self.__dlpack__, self.__dlpack_device__ = exported.__dlpack__, exported.__dlpack_device__
+
 
 class Shown(Foreign):
     """It is shown by the interface of CUDA, with the stream."""
@@ -208,6 +219,16 @@ def test_memory_of_another_library_is_used_anew_when_it_has_been_read(fake: Work
     module.spread(fake.array(rng.random(40)), 1.0)
     driver.end_loans([])
     assert not driver.loans and fake.ordering.conflicts == []
+
+
+@pytest.mark.parametrize("kind", [Exported, Bare, Shown, Unknown])
+def test_arrays_and_numbers_of_another_library_are_read(fake: WorkingCupy, kind: Callable[..., Any]) -> None:
+    module = dlang.compile(SOURCE, backend="cuda")
+    x = np.arange(5.0)
+    y = x / np.sum(x)
+    z = y - 2.0 * np.sum(y * y)
+    found = module.spread(kind(fake, x), kind(fake, np.array(2.0)))
+    np.testing.assert_allclose(found.get(), z * np.sum(z * z), rtol=1e-12)
 
 
 def test_another_library_changes_an_array_when_it_has_been_read(fake: WorkingCupy) -> None:

@@ -108,7 +108,6 @@ class WorkingCupy(FakeCupy):
         self.blocks: dict[int, int] = {}
         self.blas_stream = 0
         self.finished: set[int] = set()
-        self.cuda.ExternalStream = lambda ptr: WorkingStream(self, ptr)
         self.ndarray = array_class(self)
         self.library.cuLaunchKernel = calls.LAUNCH(self.launched)
         self.library.cuMemcpyDtoDAsync_v2 = COPY(self.copied)
@@ -204,7 +203,8 @@ class WorkingCupy(FakeCupy):
         interface = shown.__cuda_array_interface__
         return self.view(interface["shape"], interface["typestr"], interface["data"][0], shown)
 
-    def from_dlpack(self, value: Any) -> Any:
+    def from_dlpack(self, exported: Any) -> Any:
+        value = exported.__dlpack__()
         self.streams[-1].wait_event(value.stream.record())
         return self.view(value.shape, value.dtype, value.address, value)
 

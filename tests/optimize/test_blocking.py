@@ -17,6 +17,7 @@ from dlang.ops import figures
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.threads import default_pool
+from tests.limits import memory_needed
 from tests.optimize.programs import assert_same
 from tests.specialize.support import lowered
 
@@ -223,34 +224,25 @@ def test_an_infinite_factor_without_influence_makes_no_nan_in_any_block(monkeypa
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------
-def needed(module: Any, name: str, *args: Any) -> int:
-    f = getattr(module, name)
-    f(*args)
-    with dlang.memory_use() as used:
-        f(*args)
-    assert used.peak is not None
-    return int(used.peak)
-
-
 @pytest.mark.parametrize("name", ["value", "gradient"])
 def test_attention_needs_memory_for_its_results_and_a_few_blocks(name: str) -> None:
     module = dlang.compile(ATTENTION)
     n, d = 2048, 8
     args = [normal(n, d), normal(n, d), normal(n, d), *([normal(n, d)] if name == "gradient" else [])]
-    assert needed(module, name, *args) < 8 * n * n / 2
+    assert memory_needed(getattr(module, name), *args) < 8 * n * n / 2
 
 
 def test_the_gradient_of_a_mixture_does_not_keep_an_element_for_each_point_component_and_coordinate() -> None:
     module = dlang.compile(MIXTURE)
     k, d, n = 10, 16, 20000
-    assert needed(module, "gradient", normal(k, d, d), normal(k, d), normal(n, d)) < 8 * n * k * d / 2
+    assert memory_needed(module.gradient, normal(k, d, d), normal(k, d), normal(n, d)) < 8 * n * k * d / 2
 
 
 @pytest.mark.parametrize("name", ["value", "places", "loop", "gradient"])
 def test_the_distances_of_all_points_from_all_others_are_never_there(name: str) -> None:
     module = dlang.compile(NEAREST)
     n, k = 3000, 2000
-    assert needed(module, name, normal(n, 4), normal(k, 4)) < 8 * n * k / 4
+    assert memory_needed(getattr(module, name), normal(n, 4), normal(k, 4)) < 8 * n * k / 4
 
 
 # ---- threads ---------------------------------------------------------------------------------------------------------
