@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dlang.codegen.abi import FREE, Header, Site
-from dlang.codegen.llvm import registry, support
+from dlang.codegen.llvm import access_checks, support
 from dlang.diagnostics import Diagnostic, DlangError, Note, Span
 from dlang.host.errors import RunError
 from dlang.host.text import format_parts
@@ -77,14 +77,14 @@ def out_of_memory(span: Span | None) -> RunError:
 def outside(site: Site, words: Sequence[int]) -> RunError:
     """Code of a program that is sanitised would have touched memory that is not its own."""
     what, name, dtype = site.parts
-    offset, bytes, extent = words[registry.OFFSET], words[registry.BYTES], words[registry.EXTENT]
+    offset, bytes, extent = words[access_checks.OFFSET], words[access_checks.BYTES], words[access_checks.EXTENT]
     subject = f"`{name}`" if name else "memory"
-    match words[registry.STATE]:
-        case registry.FREED if what == FREE:
+    match words[access_checks.STATE]:
+        case access_checks.FREED if what == FREE:
             happening = f"{subject} would be freed again"
-        case registry.FREED:
+        case access_checks.FREED:
             happening = f"{subject} would be {what} after it has been freed"
-        case registry.OUT_OF_BOUNDS:
+        case access_checks.OUT_OF_BOUNDS:
             happening = f"{_bytes(offset, bytes)} of {subject} ({dtype}), which has {extent}, would be {what}"
         case _:
             happening = f"{subject} ({dtype}) would be {what} where there is no array"

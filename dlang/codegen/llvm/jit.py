@@ -13,7 +13,19 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.abi import caller_symbol, entry_symbol
-from dlang.codegen.llvm import capi, collector, microkernel, objects, pool, registry, support, texts, waiting, windows
+from dlang.codegen.llvm import (
+    access_checks,
+    capi,
+    collector,
+    microkernel,
+    objects,
+    pool,
+    registry,
+    support,
+    texts,
+    waiting,
+    windows,
+)
 from dlang.host.foreign import address_of as c_address
 from dlang.host.platform import loader, objects as python
 from dlang.host.platform.machine import has_futexes, openblas
@@ -75,13 +87,16 @@ def _registry() -> Linked:
     """Links the code that sanitised programs share."""
     symbols = {name: address_of(name) for name in registry.IMPORTS}
     symbols |= {name: support_address(name) for name in registry.SUPPORT}
-    return _link(objects.compile_object(registry.TEXT), symbols, registry.NAMES, lasting=True)
+    return _link(objects.compile_object(registry.TEXT + access_checks.TEXT), symbols, _CHECKED, lasting=True)
+
+
+_CHECKED = (*registry.NAMES, *access_checks.NAMES)
 
 
 @cache
 def address_of(name: str) -> int:
-    """The address of a function of the C library, its mathematics, BLAS, of products of matrices, or of `registry`."""
-    if name in registry.NAMES:
+    """The address of a function of the C library, mathematics, BLAS, products of matrices, or sanitised code."""
+    if name in _CHECKED:
         return _registry().addresses[name]
     products = microkernel.module_of(name)
     if products is not None:
