@@ -27,8 +27,7 @@ from itertools import islice
 
 from dlang.ir import anf
 from dlang.ir.affine import far_fewer
-from dlang.ir.builder import Builder, axis as fresh_axis
-from dlang.ir.comprehension_queries import extent
+from dlang.ir.comprehension_queries import as_comprehension, extent
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import count_uses, map_blocks, map_bodies, map_inner, mentioned, walk
 from dlang.ir.types import array_type, dtype_of, product, type_of
@@ -202,7 +201,7 @@ def _as_comprehension(unit: Unit, makers: Mapping[anf.Var, anf.Op]) -> anf.Let |
             return let if all(isinstance(r.type, anf.Scalar) for r in body.results) else None
         case anf.For() as op:
             return _rows_of(let, op)
-        case anf.Contract(a, b, left, right, out) as op if not op.wide:
+        case anf.Contract(a, b, left, right, out) as op if array_type(a).dtype not in anf.HALF:
             for matrix, names, other in ((a, left, right), (b, right, left)):
                 if isinstance(makers.get(matrix), anf.Comp | anf.For) and {*other} < {*names} > {*out}:
                     if len({*names}) == len(names) and len({*out}) == len(out):
@@ -221,21 +220,7 @@ def _as_sum(unit: Unit, op: anf.Contract) -> anf.Let | None:
         if len(let.op.then.lets) > 1 or arrays[0] != arrays[1] or let.op.then.results != last.vars:
             return None
         return anf.Let(let.vars, Renaming({}, renew=True).op(last.op), let.span)
-    sizes = {
-        name: size
-        for array, names in ((op.a, op.left), (op.b, op.right))
-        for name, size in zip(names, array_type(array).shape, strict=True)
-    }
-    axes = {name: fresh_axis(size) for name, size in sizes.items()}
-    b = Builder(span=let.span)
-    with b.scope() as lets:
-        x, y = (b.read(v, [axes[n].var for n in names]) for v, names in ((op.a, op.left), (op.b, op.right)))
-        value = b.mul(x, y)
-    shape, index = (tuple([f(n) for n in op.out]) for f in (sizes.__getitem__, lambda n: anf.poly(axes[n].var)))
-    first = [axes[n] for n in op.out]
-    summed = [axis for axis in axes.values() if axis not in first]
-    comp = anf.Comp((*first, *summed), anf.Block(tuple(lets), (value,)), (anf.Reduce(shape, index),))
-    return anf.Let(let.vars, comp, let.span)
+    return anf.Let(let.vars, as_comprehension(op), let.span)
 
 
 def _rows_of(let: anf.Let, op: anf.For) -> anf.Let | None:
