@@ -9,6 +9,13 @@
 An iteration sets, and reads, only the part of such an array that its number determines. So what the rest of the
 iteration reads is there when all iterations have set theirs, or before any has, and each of both loops may be done for
 all iterations at once, where the loop as it was may not.
+
+What needs nothing of the state at all is a comprehension, if it comes to numbers:
+
+    for p (sums = zeros) {                               c = [nearest(p, centres) for p]
+      c = nearest(p, centres)                        →   for p (sums = zeros) { sums[c[p]] += x[p] }
+      sums[c] += x[p]
+    }
 """
 
 from __future__ import annotations
@@ -17,11 +24,24 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from dlang.ir import anf
+from dlang.ir.affine import Knowledge
 from dlang.ir.comprehension_queries import with_state
 from dlang.ir.sharing import additions
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, mentioned, needed, walk, with_lets, with_op
+from dlang.ir.traverse import (
+    map_blocks,
+    mentioned,
+    needed,
+    outer_mentions,
+    own_consumed,
+    pruned,
+    walk,
+    with_lets,
+    with_op,
+)
+from dlang.ir.types import dtype_of
 from dlang.ops import figures
+from dlang.optimize.accumulation import may_be_a_point
 from dlang.optimize.iterations import Iteration
 
 
@@ -76,6 +96,77 @@ def split_by_state(let: anf.Let, loop: anf.For, cheaply: bool) -> list[anf.Let]:
         return [first, others]
     # what reads an array as it was goes first: it would be copied
     return [others, first] if read.isdisjoint(part.last for part in parts.values()) else []
+
+
+def numbers_first(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:
+    """A comprehension of the numbers that iterations find by comprehensions of their own, without the state, and the
+    loop that reads them; none if there are no such numbers.
+
+    A check may be in one of both alone, so that the one that fails first is the same. An iteration gives the other loop
+    no array, and what costs nothing is computed again there.
+    """
+    count = loop.high - loop.low
+    if loop.early or not loop.params or not known.at_least_zero(count):
+        return []
+    of_state = set(loop.params)
+    before: list[anf.Let] = []
+    rest: list[anf.Let] = []
+    for inner in loop.body.lets:
+        if of_state.isdisjoint(mentioned(inner.op)):
+            before.append(inner)
+        else:
+            of_state.update(inner.vars)
+            rest.append(inner)
+    before, arrays_of = _without_arrays(before, rest)
+    rest = [*arrays_of, *rest]
+    if not any(isinstance(inner.op, anf.Comp) for inner in before) or not all(map(_is_pointwise, before)):
+        return []
+    if all(any(part.op.IS.fails for part in walk(anf.Block(tuple(lets), ()))) for lets in (before, rest)):
+        return []
+    found: dict[anf.Var, None] = {}
+    again: list[anf.Let] = []
+    for inner in before:
+        if inner.op.IS.point and not inner.op.IS.fails and found.keys().isdisjoint(mentioned(inner.op)):
+            again.append(inner)
+        else:
+            found.update(dict.fromkeys(inner.vars))
+    body = anf.Block(tuple(rest), loop.body.results)
+    numbers = [v for v in outer_mentions(body) if v in found]
+    if not numbers or not all(isinstance(v.type, anf.Scalar) and v.type.dtype in anf.DTYPES for v in numbers):
+        return []
+    if not {v for let in arrays_of for v in let.vars}.isdisjoint(v for let in before for v in mentioned(let.op)):
+        return []  # it would be computed twice
+    keep = anf.Reduce((count,), (anf.poly(loop.index) - loop.low,), "set")
+    axis = anf.Axis(loop.index, (loop.low,), (loop.high,))
+    comp = anf.Comp((axis,), anf.Block(tuple(before), tuple(numbers)), tuple([keep] * len(numbers)))
+    arrays = tuple([anf.fresh(v.name, anf.Array(dtype_of(v), keep.shape)) for v in numbers])
+    reads = [anf.Let((v,), anf.Read(a, keep.index), let.span) for v, a in zip(numbers, arrays, strict=True)]
+    body = anf.Block((*pruned(again, outer_mentions(body)), *reads, *rest), loop.body.results)
+    return [
+        anf.Let(arrays, Renaming({}, renew=True).op(comp), let.span),
+        anf.Let(let.vars, replace(loop, body=body), let.span),
+    ]
+
+
+def _without_arrays(lets: Sequence[anf.Let], rest: Sequence[anf.Let]) -> tuple[list[anf.Let], list[anf.Let]]:
+    """The lets without those that compute arrays for the rest of an iteration, and these."""
+    wanted = {v for let in rest for v in mentioned(let.op)}
+    without: list[anf.Let] = []
+    arrays: list[anf.Let] = []
+    for let in reversed(lets):
+        if any(v in wanted and isinstance(v.type, anf.Array) for v in let.vars):
+            arrays.append(let)
+            wanted.update(mentioned(let.op))
+        else:
+            without.append(let)
+    return without[::-1], arrays[::-1]
+
+
+def _is_pointwise(let: anf.Let) -> bool:
+    """Tells whether a let may be done at each point of a comprehension, and nothing long in it only at some points."""
+    inner = walk(anf.Block((let,), ()))
+    in_part = isinstance(let.op, anf.If | anf.For) and any(isinstance(part.op, anf.Comp) for part in inner)
+    return may_be_a_point(let) and not in_part and not own_consumed(let.op)
 
 
 def _free(lets: Sequence[anf.Let], position: int) -> set[anf.Var]:

@@ -62,7 +62,7 @@ from dlang.optimize.accumulation import accumulated, multiplies_vectors, rows_in
 from dlang.optimize.cells import changed_once, with_numbers
 from dlang.optimize.iterations import Iteration, Rows
 from dlang.optimize.lifting import asked_before, asks
-from dlang.optimize.loop_fission import split_by_state
+from dlang.optimize.loop_fission import numbers_first, split_by_state
 from dlang.optimize.pointwise_loops import pointwise
 from dlang.optimize.unroll import of_loop
 
@@ -125,6 +125,10 @@ def _done(let: anf.Let, loop: anf.For, known: Knowledge, fills: Set[anf.Atom]) -
         return [new for done in split for new in done]
     if (at_points := pointwise(let, loop, fills)) is not None:
         return [at_points]
+    if found := numbers_first(let, loop, known):
+        numbers, reader = found
+        if (points := _as_points(reader, _loop_of(reader), known)) is not None:
+            return [numbers, *points]
     changed = with_numbers(let, loop, known)
     if len(changed) == 1:
         return changed

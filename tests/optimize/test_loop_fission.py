@@ -104,3 +104,72 @@ def test_the_result_is_that_of_the_loop_as_it_was(name: str, size: tuple[int, in
 @pytest.mark.parametrize("name", [*SPLIT, *WHOLE])
 def test_derivatives(name: str) -> None:
     four_ways(text({**SPLIT, **WHOLE}[name]), arguments(4, 3))
+
+
+# ---- numbers that need nothing of the state --------------------------------------------------------------------------
+NUMBERS = {
+    "the nearest row": """
+  var sums = 0.0 * y
+  var counts = zeros(n)
+  for p in y {
+    let c = argmin([sum((p - q) ** 2) + x[0] for q in y[..n // 2 + 1]])
+    sums[c] += sin(p)
+    counts[c] += x[c]
+  }
+  sum(sums ** 2) + sum(counts ** 2)""",
+    "an element at a number that is checked": """
+  var sums = 0.0 * x
+  for i < n {
+    let k = i64(abs(max([sin(v) for v in y[i]])) * f64(n)) % n
+    sums[k] += sum(y[i] ** 2)
+  }
+  sum(sums ** 2 * x)""",
+    "from a later number on": """
+  var s = 0.0
+  var sums = 0.0 * x
+  for i in 2..n {
+    let greatest = max([cos(v) * x[i] for v in y[i - 1]])
+    let least = min([cos(v) - x[i] for v in y[i - 1]])
+    s += greatest * least
+    sums[i % 3] += greatest - x[i]
+  }
+  s + sum(sums ** 3)""",
+}
+LEFT = {
+    "numbers of the state": """
+  var s = 0.5
+  var sums = 0.0 * x
+  for i < n {
+    let k = argmax([v * s for v in y[i]])
+    sums[k % n] += s
+    s = 0.5 * s + x[i]
+  }
+  s + sum(sums ** 2)""",
+    "checks on both sides": """
+  var sums = 0.0 * x
+  for i < n {
+    let k = argmax([v * v for v in y[i]])
+    sums[k] += y[i, k] + sums[n - 1 - i]
+  }
+  sum(sums ** 2)""",
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_are_found_for_all_iterations_before(name: str) -> None:
+    made = lowered(text(NUMBERS[name]), "f")
+    p = optimise(made.program, [made.entry.name], verify=True)
+    assert not [let for let in walk(p.functions[made.entry.name].body) if isinstance(let.op, anf.For)]
+    same_in_the_end(text(NUMBERS[name]), "f", arguments(7, 5))
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_an_iteration_that_needs_the_state_stays_one(name: str) -> None:
+    made = lowered(text(LEFT[name]), "f")
+    p = optimise(made.program, [made.entry.name], verify=True)
+    assert [let for let in walk(p.functions[made.entry.name].body) if isinstance(let.op, anf.For)]
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, *LEFT])
+def test_derivatives_where_iterations_find_numbers(name: str) -> None:
+    four_ways(text(NUMBERS.get(name) or LEFT[name]), arguments(7, 5))
