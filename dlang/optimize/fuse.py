@@ -25,7 +25,7 @@ from dlang.ir.sharing import additions, repeated, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, op_blocks, parts, walk, with_lets, with_op
 from dlang.ir.types import I64, array_type, product
-from dlang.ir.writes import own_elements
+from dlang.ir.writes import own_elements, reads_its_place
 from dlang.ops import figures
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items, bits
@@ -119,7 +119,7 @@ class _Merged:
         places = self.places
         read = set(mentioned(b.body))
         consumed = {d.into for d in b.destinations if d.into is not None and d.into not in places}
-        if self.changed or not consumed.isdisjoint(self.read) or not consumed.isdisjoint(read):
+        if self.changed:
             return False
         if any(v in read and v not in places for v in self.consumed):
             return False
@@ -150,6 +150,13 @@ class _Merged:
         if any(takes_long(let.op) for let in b.body.lets):
             if repeated(self.op(lets, values, destinations)) > repeated(self.op([], [], [])) + repeated(b):
                 return False
+        changes = not consumed.isdisjoint(self.read | read)
+        if changes:  # each point may change what it alone reads
+            whole = self.op(lets, values, destinations)
+            for k, d in enumerate(whole.destinations):
+                if d.into in consumed and not reads_its_place(whole, k):
+                    return False
+        self.changed = changes
         self.lets += lets
         self.values += values
         self.destinations += destinations
