@@ -15,8 +15,8 @@ Each comprehension joins the first others that it can, along its first axis if t
 stay neighbours in loops. Where an array is then kept that grows faster than all that the block is given and gives,
 other axes are tried first: an array of which only a row is there may have any of its axes as the outer one.
 
-One of the comprehensions may end the run, as gathers do. Its points keep their order, so the check that fails is the
-same.
+Comprehensions that may end the run, as gathers do, keep the order of their points. Each row is then checked as a loop
+over the outer axis would check it.
 
 This comes after fusion, which makes one comprehension of those over the same points, and last before ownership: no
 other pass expects arrays among the values of a comprehension.

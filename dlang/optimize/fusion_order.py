@@ -62,12 +62,12 @@ class Items:
     def joinable(self, let: Let, among: int, effects: bool) -> int:
         """Returns those of some items that the let may join, as a set of bits.
 
-        It depends on them through no others, and on what they check at no other point than its own. A let with effects
-        joins none that have some, so these keep their order.
+        It depends on them through no others, and on what they check at no other point than its own; with effects it
+        goes ahead of none that have some.
         """
         among &= ~self._needs(let).through
         if effects and self.last_effect is not None:
-            return among & ~self.effects & ~self.above[self.last_effect]
+            among &= ~self.above[self.last_effect]
         return among if not among & self.effects or self._stands_alone(let) else among & ~self.effects
 
     def _note_effect(self, k: int) -> None:

@@ -104,6 +104,11 @@ CHECKED = {
   let share = e / sum(e)
   logsumexp([share[at[i, j]] * x[at[i, j] % n] for j])
 } for i]""",
+    "two checks in turn": """[{
+  let r = [x[at[i, j]] for j]
+  let s = [r[at[i, j] // (2 - at[i, j])] * f64(j) for j < k]
+  logsumexp(s) + mean(r)
+} for i]""",
 }
 
 
