@@ -308,7 +308,7 @@ def _conditional(stop: Stop, middle: int, python: bool) -> Explanation:
             help = "an `Option` is taken apart by `match`: `match o { Some(v) => …, None => … }`"
         return stop.says("E0115", message, "", help)
     begin = _value_begins(stop)
-    end = stop.seek(middle + 1, ("NL", ","))
+    end = stop.seek(middle + 1, ("NL", ",", "for"))
     first, second = stop.tokens[begin : stop.at], stop.tokens[stop.at + 1 : middle]
     condition, then = (second, first) if python else (first, second)
     otherwise = stop.tokens[middle + 1 : end]

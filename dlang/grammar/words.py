@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dlang.grammar.lexer import Token
 from dlang.grammar.stop import Edit, Explanation, Stop, expected
 from dlang.grammar.tables import END
+from dlang.ops import dtypes
 
 _LEFT_OUT = {
     **dict.fromkeys(("pub", "public", "export"), "leave it out: a name is private if it begins with `_`"),
@@ -150,9 +151,10 @@ def _call_without_parentheses(stop: Stop) -> Explanation | None:
         help = f"write `let {token.text} = …`, or `var` for what changes"
         return stop.says("E0115", "a variable is declared by `let` or `var`", "", help, edit=edit, token=word)
     if token.kind == "NAME" and ":" in stop.accepted and not stop.after_value and ")" in stop.accepted:
-        dtype = word._replace(text=_DTYPES.get(word.text, word.text))
-        edit = Edit(stop.at - 1, stop.at + 1, [token, stop.as_token(":", stop.at), dtype])
-        help = f"a parameter is written `{token.text}: {_DTYPES.get(word.text, word.text)}`"
+        name, type = (word, token) if token.text in {*_DTYPES, *dtypes.NAMES} else (token, word)
+        dtype = type._replace(text=_DTYPES.get(type.text, type.text))
+        edit = Edit(stop.at - 1, stop.at + 1, [name, stop.as_token(":", stop.at), dtype])
+        help = f"a parameter is written `{name.text}: {dtype.text}`"
         return stop.says("E0115", f"expected {expected(stop)}, found `{token.text}`", "", help, edit=edit)
     if "(" not in stop.accepted or stop.is_kind(1, "("):
         return None

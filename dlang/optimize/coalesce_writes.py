@@ -74,10 +74,10 @@ def _merged(block: anf.Block, effectful: frozenset[str], known: Knowledge) -> an
         into = [d.into for d in op.destinations if d.into in home and home[d.into][1] == key]
         alone = all(uses[v] == into.count(v) == 1 for v in into)  # what is gone on from, nothing else uses
         near = {home[v][0] for v in into if alone}
-        for k in bits(items.joinable(let, sum(1 << k for k in near))):
+        for k in bits(items.joinable(let, sum(1 << k for k in near), effects)):
             together = _together(items.lets[k], let, sizes, known)
             if together is not None:
-                items.join(k, let)
+                items.join(k, let, effects)
                 items.lets[k] = together
                 joined = True
                 break

@@ -8,7 +8,8 @@ outside of comprehensions, if nothing else needs the array.
 
 Nothing is computed more often than before, but for a few sums and products. A value that takes the place of a read may
 depend on fewer axes than the read did; where something that takes long would then depend on fewer axes than there are
-around it, against the law of sharing, nothing is fused. Comprehensions with checks or effects in them stay as they are.
+around it, against the law of sharing, nothing is fused. A comprehension that may end the run takes others that may not,
+and joins none itself, so checks keep their order; its elements are not computed elsewhere.
 `fusion_order.py` has the order of what depends on what.
 """
 
@@ -61,7 +62,7 @@ def merged(block: anf.Block, effectful: frozenset[str]) -> anf.Block:
     for let in block.lets:
         op = let.op
         effects = is_effectful(op, effectful)
-        if not isinstance(op, anf.Comp) or not op.axes or effects:
+        if not isinstance(op, anf.Comp) or not op.axes or (effects and not let.vars):
             items.append(let, effects)
             continue
         keys = Keys()
@@ -71,9 +72,9 @@ def merged(block: anf.Block, effectful: frozenset[str]) -> anf.Block:
         sharing = 0
         for v in arrays:
             sharing |= near.get(v, 0)
-        for k in bits(items.joinable(let, alike.get(key, 0) & sharing)):
+        for k in () if effects else bits(items.joinable(let, alike.get(key, 0) & sharing, effects)):
             if merging[k].takes(let, op):
-                items.join(k, let)
+                items.join(k, let, effects)
                 joined = True
                 break
         else:

@@ -15,6 +15,9 @@ Each comprehension joins the first others that it can, along its first axis if t
 stay neighbours in loops. Where an array is then kept that grows faster than all that the block is given and gives,
 other axes are tried first: an array of which only a row is there may have any of its axes as the outer one.
 
+Comprehensions that may end the run, as gathers do, keep the order of their points. Each row is then checked as a loop
+over the outer axis would check it.
+
 This comes after fusion, which makes one comprehension of those over the same points, and last before ownership: no
 other pass expects arrays among the values of a comprehension.
 """
@@ -67,6 +70,11 @@ class _Member:
     def of_product(self) -> bool:
         """Tells whether it stands for a product of arrays."""
         return isinstance(self.lets[0].op, anf.Contract)
+
+    @property
+    def keeps_order(self) -> bool:
+        """Tells whether it is a comprehension whose points keep their order, so that the first check to fail does."""
+        return isinstance(self.lets[0].op, anf.Comp) and self.axis is self.op.axes[0]
 
     @property
     def inner(self) -> tuple[anf.Axis, ...]:
@@ -157,7 +165,7 @@ def _members(unit: Unit, makers: Mapping[anf.Var, anf.Op]) -> list[_Member]:
 
     makers: what makes arrays that nothing needs as a whole.
     """
-    let = _as_comprehension(unit, makers)
+    let = _as_comprehension(unit, makers) if unit.vars else None
     if let is None or not isinstance(op := let.op, anf.Comp):
         return []
     out = []
@@ -343,17 +351,20 @@ class _Blocks:
         open_ones: dict[anf.Size, int] = {}  # the items that others may join, a bit for each
         for unit in units(trials.block):
             effects = any(is_effectful(let.op, self.effectful) for let in unit.lets)
-            possible = [] if effects else [m for m in trials.members(unit) if _is_possible(m, apart)]
+            members = [m for m in trials.members(unit) if not effects or m.keeps_order]
+            possible = [m for m in members if _is_possible(m, apart)]
             possible.sort(key=lambda m: m.shared.isdisjoint(first))
             # a loop that joins no others stays a loop, behind what it begins with
             ordered_as = unit.lets[0] if len(unit.lets) == 1 else possible[0].let if possible else unit.lets[-1]
             near = [
-                (w, k) for w in possible for k in bits(items.joinable(ordered_as, open_ones.get(w.axis.highs[0], 0)))
+                (w, k)
+                for w in possible
+                for k in bits(items.joinable(ordered_as, open_ones.get(w.axis.highs[0], 0), effects))
             ]
             for way, k in near:
                 if groups[k].takes(way):
                     groups[k].add(way)
-                    items.join(k, ordered_as)
+                    items.join(k, ordered_as, effects)
                     break
             else:
                 if not possible:

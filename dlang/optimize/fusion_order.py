@@ -34,6 +34,7 @@ class Items:
         self.users: dict[Var, set[int]] = {}  # of an array: the lets that mention it
         self.count = 0
         self.last_effect: int | None = None
+        self.effects = 0  # the items that have effects, a bit for each
         self.certified: set[Var] = set()
         self.latest: tuple[Let, _Needs] | None = None  # the let that was asked of last, and what it needs
 
@@ -47,7 +48,7 @@ class Items:
                 sources = sources | {self.last_effect}
                 direct |= 1 << self.last_effect
                 above |= 1 << self.last_effect | self.above[self.last_effect]
-            self.last_effect = k
+            self._note_effect(k)
         self.lets.append(let)
         self.direct.append(direct)
         self.above.append(above)
@@ -58,9 +59,20 @@ class Items:
         self._note(k, let)
         return k
 
-    def joinable(self, let: Let, among: int) -> int:
-        """Returns those of some items that the let does not depend on through others, as a set of bits."""
-        return among & ~self._needs(let).through
+    def joinable(self, let: Let, among: int, effects: bool) -> int:
+        """Returns those of some items that the let may join, as a set of bits.
+
+        It depends on them through no others, and on what they check at no other point than its own; with effects it
+        goes ahead of none that have some.
+        """
+        among &= ~self._needs(let).through
+        if effects and self.last_effect is not None:
+            among &= ~self.above[self.last_effect]
+        return among if not among & self.effects or self._stands_alone(let) else among & ~self.effects
+
+    def _note_effect(self, k: int) -> None:
+        self.last_effect = k
+        self.effects |= 1 << k
 
     def _note(self, k: int, let: Let) -> None:
         self.latest = None
@@ -72,14 +84,21 @@ class Items:
             if isinstance(var.type, Array):
                 self.users.setdefault(var, set()).add(k)
 
-    def join(self, k: int, let: Let) -> None:
+    def join(self, k: int, let: Let, effects: bool) -> None:
         """Item k becomes the merger of itself and a let that has not been appended."""
         needs, mask = self._needs(let), ~(1 << k)
-        for j in needs.sources:
+        sources, direct, through = needs.sources, needs.direct, needs.through
+        if effects:
+            if self.last_effect is not None:
+                sources = sources | {self.last_effect}
+                direct |= 1 << self.last_effect
+                through |= self.above[self.last_effect]
+            self._note_effect(k)
+        for j in sources:
             if j != k and not self.direct[k] >> j & 1:
                 self.below[j].append(k)
-        self.direct[k] |= needs.direct & mask
-        more = (needs.direct | needs.through) & mask
+        self.direct[k] |= direct & mask
+        more = (direct | through) & mask
         self.place[k] = self._next()
         self._note(k, let)
         work = [k]

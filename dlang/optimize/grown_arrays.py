@@ -46,8 +46,11 @@ def _whole(block: anf.Block) -> anf.Block:
         new = [let]
         while isinstance(op := new[-1].op, anf.For) and (grown := next(_grown(op, known), None)) is not None:
             new[-1:] = _from_the_start(new[-1], op, grown)
-        while isinstance(op := new[0].op, anf.For) and (some := next(_sometimes(op, known), None)) is not None:
-            new[:1] = _with_room(new[0], op, some)
+        at = len(new) - 1  # of the loop
+        while isinstance(op := new[at].op, anf.For) and (some := next(_sometimes(op, known), None)) is not None:
+            before, loop, behind = _with_room(new[at], op, some)
+            new[at : at + 1] = [*before, loop, *behind]
+            at += len(before)
         lets += new
     return with_lets(block, lets, block.results)
 
@@ -289,8 +292,8 @@ def _ends(
             return None
 
 
-def _with_room(let: anf.Let, op: anf.For, some: _Sometimes) -> list[anf.Let]:
-    """The loop over an array that has room for all that may come, with what comes before it and after it."""
+def _with_room(let: anf.Let, op: anf.For, some: _Sometimes) -> tuple[list[anf.Let], anf.Let, list[anf.Let]]:
+    """The loop over an array that has room for all that may come, between what comes before it and after it."""
     b = Builder(span=let.span)
     size, param, given = op.params[some.size], op.params[some.array], op.init[some.array]
     dtype, shape = array_type(param).dtype, array_type(param).shape
@@ -316,7 +319,7 @@ def _with_room(let: anf.Let, op: anf.For, some: _Sometimes) -> list[anf.Let]:
     vars = tuple([last if k == some.array else v for k, v in enumerate(let.vars)])
     with b.scope() as behind:
         roomy.show(b, let.vars[some.array], last, anf.poly(let.vars[some.size]))
-    return [*lets, anf.Let(vars, loop, let.span), *behind]
+    return lets, anf.Let(vars, loop, let.span), behind
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Source
 from dlang.driver import check
 from dlang.host.effects import Host
+from dlang.host.errors import RunError
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Comp, Program, poly
 from dlang.ir.printer import print_program as print_ir
@@ -25,7 +27,7 @@ from dlang.ir.verify import verify
 from dlang.optimize.fuse_outer_axis import fuse_outer_axis
 from dlang.optimize.ownership import ownership
 from dlang.pipeline import optimise
-from dlang.runtime.engine import Engine
+from dlang.runtime.engine import CompiledProgram, Engine
 from dlang.tools.law import Way, prepared
 from tests.optimize.programs import assert_same, cost, count, program, run
 from tests.specialize.support import lowered
@@ -92,6 +94,45 @@ def test_a_value_by_rows_and_its_derivative_are_one_pass_over_memory_each(text: 
         p = optimised(text, entry)
         assert len(nests(p)) == 1, print_program(schedule(p, Lanes(512)))
         assert not matrices(p), matrices(p)
+
+
+CHECKED = {
+    "a mean": "[mean([x[at[i, j]] for j]) for i]",
+    "a sum of exponentials": "[logsumexp([x[at[i, j]] for j]) for i]",
+    "what is gathered from a row": """[{
+  let e = [exp(x[j] * f64(i)) for j]
+  let share = e / sum(e)
+  logsumexp([share[at[i, j]] * x[at[i, j] % n] for j])
+} for i]""",
+    "two checks in turn": """[{
+  let r = [x[at[i, j]] for j]
+  let s = [r[at[i, j] // (2 - at[i, j])] * f64(j) for j < k]
+  logsumexp(s) + mean(r)
+} for i]""",
+}
+
+
+@pytest.mark.parametrize("rows", CHECKED.values(), ids=CHECKED)
+def test_rows_whose_elements_are_checked_are_let_go_too(rows: str) -> None:
+    text = f"fn value(x: f64[n], at: i64[m, k]) -> f64 = sum({rows})\n"
+    p = optimised(text, "value")
+    assert not matrices(p), matrices(p)
+    first = lowered(text, "value")
+    x, rng = np.array([0.3, -1.2, 0.7]), np.random.default_rng(0)
+    for at in ([[0, 2], [1, 1]], [[0, 1], [3, -1]], [[2, -2], [5, 0]], *rng.integers(-1, 4, size=(9, 3, 2))):
+        args = [3, *np.shape(at), x, np.array(at)]
+        wanted = outcome(Interpreter(first.program), first.entry.name, args)
+        for runs in (Interpreter(p), ENGINE.compile(p, [name(p)])):
+            assert outcome(runs, name(p), args) == wanted
+
+
+def outcome(runs: Interpreter | CompiledProgram, entry: str, args: list[Any]) -> object:
+    """What a run gives, rounded, or its message."""
+    try:
+        (value,) = runs.run(entry, args)
+    except RunError as e:
+        return e.message
+    return pytest.approx(value)
 
 
 FORCES = """

@@ -87,6 +87,12 @@ fn pairs(c: f64[k], x: f64) -> f64 {
   for v in c { if v > 0.0 { y = concat(y, [[v, x * v]]) } }
   sum(weighed(row) * sin(f64(i)) for (i, row) in enumerate(y))
 }
+fn indexed(c: f64[k], x: f64) -> f64 {
+  var y: f64[?] = zeros(0)
+  var at: i64[?] = [0]
+  for i < k { if c[i] > x { y = concat(y, [c[i] * x]); at = concat([i, i // 2], at) } }
+  weighed(y) + sum(c[i] * sin(x + f64(i)) for i in at if k > 0)
+}
 fn counted(c: f64[k], x: f64) -> f64 = weighed(rare(c, 2 * len(c) // 2, x))
 fn rare(c: f64[k], m: i64, x: f64) -> f64[?] {
   var y: f64[?] = [x]
@@ -113,7 +119,7 @@ fn second(c: f64[k], x: f64) -> f64[k] = grad(|a: f64[k]| others(a, x))(c)
 fn curved(c: f64[k], x: f64) -> f64 = sum(second(c, x) ** 2)
 """
 GROWN = ["pushed", "recursive", "both_sides", "rows", "looked_at", "summed", "two", "nested", "none"]
-ROOMY = ["chosen", "filtered", "sides", "pairs"]
+ROOMY = ["chosen", "filtered", "sides", "pairs", "indexed"]
 OTHERS = ["several", "doubled", "until", "counted"]
 COMPILED, MEANING = dlang.compile(PROGRAM), dlang.compile(PROGRAM, backend="interp")
 
