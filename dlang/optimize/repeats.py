@@ -1,0 +1,58 @@
+"""Reads of arrays that repeat elements of another one along some axes, as reads of that other array.
+
+    a[i, j] = t[i]
+    s[i] = sum(a[i, j] * x[i] for j)    becomes    s[i] = sum(t[i] * x[i] for j)
+
+What is read then depends on fewer axes, so what is computed from it may have its place among these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import replace
+
+from dlang.ir import anf
+from dlang.ir.comprehension_queries import point_of
+from dlang.ir.rewriting import Rewriter
+from dlang.ir.substitution import substitute
+
+
+class Repeats(Rewriter):
+    """A walk that reads elements which are repeated where they come from. changing: arrays that something consumes."""
+
+    __slots__ = ("changing", "places")
+
+    def __init__(self, changing: Container[anf.Var]) -> None:
+        super().__init__()
+        self.changing = changing
+        self.places: dict[anf.Var, tuple[tuple[anf.Var | None, ...], anf.Read]] = {}
+
+    def note(self, let: anf.Let) -> None:
+        """Notes which results of a let repeat elements of an array that stays as it is."""
+        if not isinstance(comp := let.op, anf.Comp):
+            return
+        reads = {inner.vars[0]: inner.op for inner in comp.body.lets if isinstance(inner.op, anf.Read)}
+        axes = {a.var for a in comp.axes}
+        inside = axes.union(*[inner.vars for inner in comp.body.lets])
+        for k, (var, value) in enumerate(zip(let.vars, comp.body.results, strict=True)):
+            read = reads.get(value) if isinstance(value, anf.Var) else None
+            if read is None or read.array in inside or read.array in self.changing:
+                continue
+            entries = point_of(comp, k)
+            named = {a for entry in read.index for a in entry.atoms() if a in inside}
+            if entries is not None and named < axes and named.issubset(entries):
+                self.places[var] = entries, read
+
+    def op(self, op: anf.Op) -> anf.Op:
+        if isinstance(op, anf.Read) and (place := self.places.get(op.array)) is not None:
+            entries, read = place
+            at = {axis: entry for axis, entry in zip(entries, op.index, strict=True) if axis is not None}
+            return replace(read, index=tuple([substitute(entry, at) for entry in read.index]))
+        return super().op(op)
+
+    def block(self, block: anf.Block) -> anf.Block:
+        return block if self.untouched(block, self.places) else super().block(block)
+
+    def rewritten(self, let: anf.Let) -> anf.Let:
+        """The let with such reads replaced."""
+        return self.let(let) if self.places else let
