@@ -31,7 +31,7 @@ from dlang.ir.affine import Knowledge, hull, nonempty
 from dlang.ir.builder import Builder
 from dlang.ir.comprehension_queries import as_comprehension, extent, taken_apart, without_results
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, map_functions, map_inner, pruned, with_body, with_lets
+from dlang.ir.traverse import free_vars, map_blocks, map_functions, pruned, with_body, with_lets, with_op
 from dlang.ir.types import I64, array_type, dtype_of, is_float
 from dlang.ops import figures
 from dlang.optimize.producers import LightElements
@@ -41,17 +41,18 @@ def compared_axes(program: anf.Program) -> anf.Program:
     """The program with comprehensions over such axes done at the numbers that they are compared with."""
 
     def function(f: anf.Function) -> anf.Function:
-        return with_body(f, _block(f.body, Knowledge.of(f)))
+        return with_body(f, _block(f.body, Knowledge.of(f), None))
 
     return map_functions(program, function)
 
 
-def _block(block: anf.Block, known: Knowledge) -> anf.Block:
+def _block(block: anf.Block, known: Knowledge, around: LightElements | None) -> anf.Block:
+    """The block with such axes replaced. around: the elements of arrays that the block is behind."""
     known = known.copy()
-    elements = LightElements(block)
+    elements = LightElements(block, around)
     lets: list[anf.Let] = []
-    block = map_inner(block, lambda inner: _block(inner, known))
     for let in block.lets:
+        let = with_op(let, let.vars, map_blocks(let.op, lambda inner: _block(inner, known, elements)))
         if isinstance(let.op, anf.Comp):
             opened = elements.opened(let.op)
             lets += _comp(let, let.op, opened, known)

@@ -84,13 +84,13 @@ class LightElements:
     """The arrays of a block of which each element is a light term, and no array that the block changes is read for it.
 
     A sum of such elements may be a product of arrays: then they need not be there. copies: the arrays that only hold
-    elements of another one, as the windows that move over it do.
+    elements of another one, as the windows that move over it do. around: those of a block in which this one stands.
     """
 
-    def __init__(self, block: anf.Block) -> None:
+    def __init__(self, block: anf.Block, around: LightElements | None = None) -> None:
         self.consumed = {v for let in block.lets for v in consumed_by(let.op)}
-        self.producers: dict[anf.Var, tuple[Producer, int]] = {}
-        self.copies: dict[anf.Var, tuple[Producer, int]] = {}
+        self.producers: dict[anf.Var, tuple[Producer, int]] = {} if around is None else around.producers
+        self.copies: dict[anf.Var, tuple[Producer, int]] = {} if around is None else around.copies
 
     def note(self, let: anf.Let, op: anf.Comp) -> None:
         """Notes which results of a comprehension are such arrays. op: it, as `opened` gives it."""

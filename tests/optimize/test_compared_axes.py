@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,8 @@ import pytest
 
 import dlang
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import Comp, If
-from dlang.ir.traverse import walk
+from dlang.ir.anf import Block, Comp, If
+from dlang.ir.traverse import op_blocks, walk
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 
@@ -34,6 +35,12 @@ PRODUCTS = {
     "rows of a one-hot matrix": """{
   let hot = [f64(label[i] == g) for i < n, g < k]
   sum(hot @ transpose(y), axis = 1)
+}""",
+    "a one-hot matrix in a loop": """{
+  let hot = [if label[i] == g { 1.0 } else { 0.0 } for i < n, g < k]
+  var z = zeros(k)
+  for t < 3 { z += sin(0.1 * x + sum(z)) @ hot }
+  z
 }""",
 }
 NEITHER = {
@@ -95,6 +102,27 @@ def test_a_product_with_1_or_0_has_the_axis_only_where_something_is_not_finite(b
     (branch,) = [op for op in branches if op.cold]
     axes = [len(let.op.axes) for let in walk(branch.otherwise) if isinstance(let.op, Comp)]
     assert axes and max(axes) <= 1 + ("transpose" in body)
+
+
+@pytest.mark.parametrize(
+    "term", ["sin(0.1 * x + sum(z)) @ hot", "[sum(hot[i, g] * (exp(x[i]) * z[g]) for i < n) for g < k]"]
+)
+def test_a_gradient_of_a_loop_has_no_one_hot_matrix(term: str) -> None:
+    hot = "let hot = [if label[i] == g { 1.0 } else { 0.0 } for i < n, g < k]"
+    more = "fn slope(x: f64[n], label: i64[n], y: f64[n, k]) -> f64[n] = grad(|x| total(x, label, y))(x)\n"
+    body = f"{{\n  {hot}\n  var z = y[0]\n  for t < 3 {{ z += tanh({term}) }}\n  z\n}}"
+    lowering = lowered(text(body) + more, "slope")
+    body = optimise(lowering.program, [lowering.entry.name]).functions[lowering.entry.name].body
+    assert max(usual_axes(body)) == 1
+
+
+def usual_axes(block: Block) -> Iterator[int]:
+    """How many axes the comprehensions have that do not stand in arms that hardly ever run."""
+    for let in block.lets:
+        if isinstance(let.op, Comp):
+            yield len(let.op.axes)
+        for inner in [let.op.otherwise] if isinstance(let.op, If) and let.op.cold else op_blocks(let.op):
+            yield from usual_axes(inner)
 
 
 @pytest.mark.parametrize("body", ALL.values(), ids=ALL)
