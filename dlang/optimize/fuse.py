@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.affine import grows_less
-from dlang.ir.comprehension_queries import extent, point_of
+from dlang.ir.comprehension_queries import point_of
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.sharing import additions, repeated, takes_long
 from dlang.ir.substitution import Renaming
@@ -345,9 +345,10 @@ class Uses:
             return False
         elements = product(array_type(var).shape) if isinstance(var.type, anf.Array) else anf.poly(1)
         for _, axes in self.reads.get(var, ()):
-            sizes = [extent(axis) for axis in axes]
-            known = [size for size in sizes if size is not None]
-            if len(known) < len(sizes) or not grows_less(product(known), elements):
+            if any(axis.lows != (anf.ZERO,) for axis in axes):
+                return False
+            most = [min(axis.highs, key=lambda high: max(map(len, high.terms), default=0)) for axis in axes]
+            if not grows_less(product(most), elements):
                 return False
         return True
 

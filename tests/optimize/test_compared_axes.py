@@ -104,16 +104,27 @@ def test_a_product_with_1_or_0_has_the_axis_only_where_something_is_not_finite(b
     assert axes and max(axes) <= 1 + ("transpose" in body)
 
 
-@pytest.mark.parametrize(
-    "term", ["sin(0.1 * x + sum(z)) @ hot", "[sum(hot[i, g] * (exp(x[i]) * z[g]) for i < n) for g < k]"]
-)
-def test_a_gradient_of_a_loop_has_no_one_hot_matrix(term: str) -> None:
+def looped(term: str) -> str:
     hot = "let hot = [if label[i] == g { 1.0 } else { 0.0 } for i < n, g < k]"
+    return f"{{\n  {hot}\n  var z = y[0]\n  for t < 3 {{ z += tanh({term}) }}\n  z\n}}"
+
+
+LINEAR = {
+    "a loop over a one-hot matrix": looped("sin(0.1 * x + sum(z)) @ hot"),
+    "one and a function without bounds": looped("[sum(hot[i, g] * (exp(x[i]) * z[g]) for i < n) for g < k]"),
+    "a matrix of which rows have one element that counts": """{
+  let z = [sin(x[i] * y[0, g]) for i < n, g < k]
+  [sum(z[i, g] for i < n if label[i] == g) for g < k]
+}""",
+}
+
+
+@pytest.mark.parametrize("body", LINEAR.values(), ids=LINEAR)
+def test_a_gradient_has_no_axis_that_the_value_has_not(body: str) -> None:
     more = "fn slope(x: f64[n], label: i64[n], y: f64[n, k]) -> f64[n] = grad(|x| total(x, label, y))(x)\n"
-    body = f"{{\n  {hot}\n  var z = y[0]\n  for t < 3 {{ z += tanh({term}) }}\n  z\n}}"
     lowering = lowered(text(body) + more, "slope")
-    body = optimise(lowering.program, [lowering.entry.name]).functions[lowering.entry.name].body
-    assert max(usual_axes(body)) == 1
+    optimised = optimise(lowering.program, [lowering.entry.name]).functions[lowering.entry.name]
+    assert max(usual_axes(optimised.body)) == 1
 
 
 def usual_axes(block: Block) -> Iterator[int]:
