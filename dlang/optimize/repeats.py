@@ -3,7 +3,8 @@
     a[i, j] = t[i]
     s[i] = sum(a[i, j] * x[i] for j)    becomes    s[i] = sum(t[i] * x[i] for j)
 
-What is read then depends on fewer axes, so what is computed from it may have its place among these.
+What is computed then depends on fewer axes, and may have its place among these. Where it depends on as many, the array
+stays: fusion knows whether it has to be there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dlang.ir import anf
 from dlang.ir.comprehension_queries import point_of
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import substitute
+from dlang.ir.traverse import mentioned, op_blocks, walk
 
 
 class Repeats(Rewriter):
@@ -54,5 +56,14 @@ class Repeats(Rewriter):
         return block if self.untouched(block, self.places) else super().block(block)
 
     def rewritten(self, let: anf.Let) -> anf.Let:
-        """The let with such reads replaced."""
-        return self.let(let) if self.places else let
+        """The let with such reads replaced, if it is a comprehension in which less depends on an axis then."""
+        if not self.places or not isinstance(let.op, anf.Comp):
+            return let
+        new = self.let(let)
+        return new if new is not let and _axes_used(new.op) < _axes_used(let.op) else let
+
+
+def _axes_used(op: anf.Op) -> set[anf.Var]:
+    """The axes of an operation, and of those in it, that the code at their points mentions."""
+    comps = [x for x in (op, *[let.op for b in op_blocks(op) for let in walk(b)]) if isinstance(x, anf.Comp)]
+    return {a.var for comp in comps for a in comp.axes} & {v for comp in comps for v in mentioned(comp.body)}
