@@ -183,7 +183,7 @@ PASSES: tuple[CorePass, ...] = (
     _plain("cse", cse, NORMAL, _CSE, exact=True, again=True),
     _plain("dce", dce, NORMAL, _DCE, exact=True, again=True),
     _plain("compared_axes", where_differentiated(compared_axes), BEFORE,
-           "visits one point of an axis that is compared with data"),
+           "visits one point of an axis that is compared with a number"),
     # what was made at all points of such an axis is now read at one
     _plain("narrow", where_differentiated(narrow), BEFORE, _NARROW, exact=True),
     # or what a derivative saves of such a loop is made for nothing, and of what only an arm needs
@@ -215,7 +215,7 @@ PASSES: tuple[CorePass, ...] = (
     # before fusion, which would mix what is early with the rest
     Pass("staging", _split, PRODUCTS, "makes functions of their own of what is known early", exact=True),
     _plain("fuse", fuse, AFTER, "computes arrays where they are read", needs=_NESTS | _CONTRACTED),
-    _plain("compared_axes", compared_axes, AFTER, "visits one point of an axis that is compared with data",
+    _plain("compared_axes", compared_axes, AFTER, "visits one point of an axis that is compared with a number",
            ends=_NESTS),
     _plain("simplify", simplify, AFTER, _SIMPLIFY, exact=True),
     _plain("cse", cse, AFTER, _CSE, exact=True),

@@ -1,4 +1,4 @@
-"""An axis that is compared with data is visited where the comparison holds, in values and in gradients."""
+"""An axis that is compared with a number is visited where the comparison holds, in values and in gradients."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ SCATTERS = {
     "an axis that runs down": "[sum(where(label == k - 1 - g, x, 0.0)) for g < k]",
     "counts": "[sum(f64(label == g)) for g < k]",
     "what depends on the axis": "[sum(where(label == g, x * f64(g + 2), 0.0)) for g < k]",
+    "a number of another axis": "[sum(where(i == g, x[i], 0.0) for i < n) for g < k]",
 }
 GATHERS = {
     "elements": "[sum(where(label[i] == g, y[i, g], 0.0) for g < k) for i < n]",
@@ -46,7 +47,6 @@ PRODUCTS = {
 NEITHER = {
     "one of two": "[sum(if label[i] == g { x[i] } else { 1.0 } for i < n) for g < k]",
     "either of two": "[sum(where(bit_or(label == g, x > 0.0), x, 0.0)) for g < k]",
-    "a number of the axes alone": "[sum(where(i == g, x[i], 0.0) for i < n) for g < k]",
     "a power of the axis": "[sum(where(label == g * g, x, 0.0)) for g < k]",
     "a check": "[sum(if label[i] == g { x[label[i] + i] } else { 0.0 } for i < n) for g < k]",
 }
@@ -116,6 +116,15 @@ LINEAR = {
   let z = [sin(x[i] * y[0, g]) for i < n, g < k]
   [sum(z[i, g] for i < n if label[i] == g) for g < k]
 }""",
+    "an element in each iteration": """{
+  var (u, s) = (x, 0.5)
+  for t < k {
+    u[t % n] = sin(u[t % n])
+    let z = [if i == label[t % n] { u[i] * u[i] } else { 0.0 } for i < n]
+    s += sum(z) * s
+  }
+  [s]
+}""",
 }
 
 
@@ -148,7 +157,7 @@ def test_values_are_those_of_the_program_as_written(body: str) -> None:
 
 
 def test_gradients_are_those_of_forward_mode() -> None:
-    for body in ALL.values():
+    for body in (*ALL.values(), *LINEAR.values()):
         module = dlang.compile(
             text(body)
             + """
