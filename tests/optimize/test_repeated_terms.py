@@ -26,6 +26,10 @@ FORMS = {
     "a sum of sums": "[sum(sum(sin(y) for j < k) for k < m) for y in x]",
     "sums of rows of one value": "[sum(row) for row in tanh([y for y in x, j < maximum(m, 0)])]",
     "products of rows of one value": "{ let a = tanh([y for y in x, j < maximum(m, 0)]); sum(a @ transpose(a)) + x }",
+    "a branch that chooses one of many equal values": """{
+  let u = max([f64(m) for a < n, b < n], axis = 1)
+  x + sum(if m > 1 { u[i] } else { sin(f64(m)) } for i < n)
+}""",
     "rows of one value at each point": "[sum([tanh(x[i]) for j < maximum(m, 0)]) for i < n]",
 }
 
