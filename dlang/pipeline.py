@@ -135,6 +135,7 @@ _SIMPLIFY = "rewrites operations by the laws of arithmetic, and folds constants"
 _CSE = "computes equal values once"
 _DCE = "drops what nobody uses, and results and state that nobody reads"
 _HOIST = "moves out of loops what does not change in them"
+_NARROW = "computes where they are read elements of which few are read"
 _IDLE = "makes nothing for loops without iterations, nor for arms that do not run"
 _THREADING = "joins branches whose conditions another has decided"
 
@@ -177,13 +178,14 @@ PASSES: tuple[CorePass, ...] = (
     # elements of an array that a loop made, and that are one number, depend on no axis
     _plain("simplify", partial(simplify, nests=False), NORMAL, _SIMPLIFY, exact=True, again=True),
     _plain("distribute", distribute, NORMAL, "splits comprehensions into perfect nests", gives=_NESTS),
-    _plain("narrow", narrow, NORMAL, "computes where they are read elements of which few are read", needs=_NESTS,
-           exact=True),
+    _plain("narrow", narrow, NORMAL, _NARROW, needs=_NESTS, exact=True),
     _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True, again=True),
     _plain("cse", cse, NORMAL, _CSE, exact=True, again=True),
     _plain("dce", dce, NORMAL, _DCE, exact=True, again=True),
     _plain("compared_axes", where_differentiated(compared_axes), BEFORE,
-           "visits one point of an axis that is compared with data"),
+           "visits one point of an axis that is compared with a number"),
+    # what was made at all points of such an axis is now read at one
+    _plain("narrow", where_differentiated(narrow), BEFORE, _NARROW, exact=True),
     # or what a derivative saves of such a loop is made for nothing, and of what only an arm needs
     _plain("idle", where_differentiated(idle), BEFORE, _IDLE, exact=True),
     _plain("jump_threading", where_differentiated(jump_threading), BEFORE, _THREADING, exact=True),
@@ -213,7 +215,7 @@ PASSES: tuple[CorePass, ...] = (
     # before fusion, which would mix what is early with the rest
     Pass("staging", _split, PRODUCTS, "makes functions of their own of what is known early", exact=True),
     _plain("fuse", fuse, AFTER, "computes arrays where they are read", needs=_NESTS | _CONTRACTED),
-    _plain("compared_axes", compared_axes, AFTER, "visits one point of an axis that is compared with data",
+    _plain("compared_axes", compared_axes, AFTER, "visits one point of an axis that is compared with a number",
            ends=_NESTS),
     _plain("simplify", simplify, AFTER, _SIMPLIFY, exact=True),
     _plain("cse", cse, AFTER, _CSE, exact=True),

@@ -130,6 +130,12 @@ def _(n: int) -> str:
     return body(["var s = x", *(f"if x[{k % 8}] > {k}.0 {{ s = s * sin(s) }}" for k in range(n))], "sum(s)")
 
 
+@program("conditions that hold together", 6)
+def _(n: int) -> str:
+    lines = [f"let b{k + 1} = b{k} and x[{k % 8}] > {k}.5; if b{k + 1} {{ s += x[{k % 8}] }}" for k in range(n)]
+    return body(["var s = 0.0", "let b0 = x[0] > 0.0", *lines], "s")
+
+
 @program("early returns of loops", 8)
 def _(n: int) -> str:
     lines = [f"for i < 8 {{ if x[i] > {k}.5 {{ return s * x[i] }}\n    s += sin(x[i] * {k}.0) }}" for k in range(n)]

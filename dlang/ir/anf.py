@@ -530,8 +530,8 @@ Mentions = tuple[tuple[Var, ...], tuple[Var, ...]]  # of variables in a block, a
 class Acts:
     """Says what a block does besides binding values, nested blocks included.
 
-    refuses: there is a check or an effect. calls: the functions that it names. consumed: the arrays that it would like
-    to change in place. consumers: the operations that may, here and in arms of branches.
+    refuses: there is a check or an effect. calls: the functions that it names. consumed: the arrays from around it that
+    it would like to change in place. consumers: the operations that may, here and in arms of branches.
     """
 
     refuses: bool

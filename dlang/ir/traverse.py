@@ -325,7 +325,16 @@ def _acts_of(block: anf.Block) -> anf.Acts:
             consumed += inner.consumed
             if isinstance(op, anf.If):
                 consumers += inner.consumers
+    if consumers:  # nobody around knows what is made here
+        made = {v for let in block.lets for v in let.vars}
+        consumed = [v for v in consumed if v not in made]
+        consumers = [op for op in consumers if not made.issuperset(_arrays(op))]
     return anf.Acts(refuses, frozenset(calls), tuple(consumed), tuple(consumers))
+
+
+def _arrays(op: anf.Op) -> list[anf.Var]:
+    """The arrays that an operation takes, not those that only its blocks use."""
+    return [a for a in parts(op).atoms if isinstance(a, anf.Var) and isinstance(a.type, anf.Array)]
 
 
 def _acts(cls: type[anf.Op]) -> bool:

@@ -52,7 +52,7 @@ def changed_once(block: anf.Block, known: Knowledge) -> anf.Block:
     """
     lets = block.lets
     makers = {v: let for let in lets for v, _ in _changes(let)}
-    if not makers or not any(v in makers for let in lets for v in _touched(let)):
+    if not makers or all(makers.keys().isdisjoint(_touched(let)) for let in lets):
         return block
     last: dict[anf.Var, int] = {}
     for k, let in enumerate(lets):

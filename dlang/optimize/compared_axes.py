@@ -1,4 +1,4 @@
-"""Axes that are compared with data: where a value counts only if an axis is a number, that is all of the axis.
+"""Axes that are compared with numbers: where a value counts only if an axis is a number, that is all of the axis.
 
     r = comp g, i { l = read label[i]; c = eq(l, g); v = read x[i]; t = select(c, v, 0.0); yield t } to keep [k] [g] sum
 
@@ -8,7 +8,8 @@ becomes
 
 So sums over masks, over filters by a label and over rows of a one-hot matrix are scatters, and their adjoints gathers,
 whose operations do not grow with the number of labels. Where the number is no value of the axis, the comparison with
-the nearest one does not hold, and the value is 0 as it was.
+the nearest one does not hold, and the value is 0 as it was. A number of another axis, or one from outside, is as good:
+a sum over a diagonal, or of the element of a loop's iteration.
 
 A number times 1 or 0 is 0 at the other points of the axis too, unless the number is not finite. So where 0 times all of
 the other factors is a NaN, a product with a one-hot matrix is done as it was written. These must lack an axis.
@@ -31,7 +32,7 @@ from dlang.ir.affine import Knowledge, hull, nonempty
 from dlang.ir.builder import Builder
 from dlang.ir.comprehension_queries import as_comprehension, extent, taken_apart, without_results
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, map_functions, map_inner, pruned, with_body, with_lets
+from dlang.ir.traverse import free_vars, map_blocks, map_functions, pruned, with_body, with_lets, with_op
 from dlang.ir.types import I64, array_type, dtype_of, is_float
 from dlang.ops import figures
 from dlang.optimize.producers import LightElements
@@ -41,17 +42,18 @@ def compared_axes(program: anf.Program) -> anf.Program:
     """The program with comprehensions over such axes done at the numbers that they are compared with."""
 
     def function(f: anf.Function) -> anf.Function:
-        return with_body(f, _block(f.body, Knowledge.of(f)))
+        return with_body(f, _block(f.body, Knowledge.of(f), None))
 
     return map_functions(program, function)
 
 
-def _block(block: anf.Block, known: Knowledge) -> anf.Block:
+def _block(block: anf.Block, known: Knowledge, around: LightElements | None) -> anf.Block:
+    """The block with such axes replaced. around: the elements of arrays that the block is behind."""
     known = known.copy()
-    elements = LightElements(block)
+    elements = LightElements(block, around)
     lets: list[anf.Let] = []
-    block = map_inner(block, lambda inner: _block(inner, known))
     for let in block.lets:
+        let = with_op(let, let.vars, map_blocks(let.op, lambda inner: _block(inner, known, elements)))
         if isinstance(let.op, anf.Comp):
             opened = elements.opened(let.op)
             lets += _comp(let, let.op, opened, known)
@@ -67,7 +69,7 @@ def _block(block: anf.Block, known: Knowledge) -> anf.Block:
 def _comp(let: anf.Let, op: anf.Comp, opened: anf.Comp, known: Knowledge) -> Iterator[anf.Let]:
     """A comprehension without the results that need only some points of an axis, and these."""
     apart: dict[int, list[anf.Let]] = {}
-    if len(op.axes) > 1 and not any(isinstance(d, anf.Reduce) and d.after is not None for d in op.destinations):
+    if not any(isinstance(d, anf.Reduce) and d.after is not None for d in op.destinations):
         for k in range(len(op.destinations)):
             for each in (op,) if opened is op else (op, opened):
                 new = _at_numbers(each, k, known, let)
@@ -246,7 +248,7 @@ def is_zero(atom: anf.Atom) -> bool:
 
 
 def _place(gap: anf.Size, axis: anf.Axis, axes: Sequence[anf.Axis], code: Sequence[anf.Let]) -> anf.Size | None:
-    """The value of an axis at which a difference is 0, if data and the other axes alone determine it."""
+    """The value of an axis at which a difference is 0, if nothing that depends on the axis determines it."""
     if not gap.mentions((axis.var,)) or len(axis.lows) != 1 or len(axis.highs) != 1:
         return None
     count = (axis.highs[0] - axis.lows[0]).constant
@@ -263,8 +265,7 @@ def _place(gap: anf.Size, axis: anf.Axis, axes: Sequence[anf.Axis], code: Sequen
     for inner in code:
         if not varying.isdisjoint(free_vars(inner.op)):
             varying.update(inner.vars)
-    data = {v for inner in code for v in inner.vars}
-    return None if place.mentions(varying) or not place.mentions(data) else place
+    return None if place.mentions(varying) else place
 
 
 def _without(
@@ -290,10 +291,13 @@ def _without(
         return []
     b = Builder(span=let.span)
     with b.scope() as lets:
-        left = others
+        left, points_of_axis = others, anf.poly(1)
         if not known.positive(count):
             some = b.prim("minimum", b.size(count), anf.Lit(1, "i64"), name="some")
-            left = nonempty(others, [anf.Axis(axis.var, (anf.ZERO,), (anf.poly(some),))], box, known)
+            points_of_axis = anf.poly(some)
+            left = nonempty(others, [anf.Axis(axis.var, (anf.ZERO,), (points_of_axis,))], box, known)
+        if not others:
+            left = [anf.Axis(anf.fresh(axis.var.name, I64), (anf.ZERO,), (points_of_axis,))]
         renaming = Renaming({}, renew=True)
         points = tuple([renaming.axis(a) for a in left])
         with b.scope() as body:

@@ -24,13 +24,25 @@ from dlang.ir.builder import Builder, axis as fresh_axis
 from dlang.ir.comprehension_queries import point_of, sizes_named, taken_apart
 from dlang.ir.sharing import additions, liftable, may_go_first, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, map_blocks, map_functions, mentioned, parts, pruned, type_vars, walk, with_body
+from dlang.ir.traverse import (
+    free_vars,
+    map_blocks,
+    map_functions,
+    mentioned,
+    own_consumed,
+    parts,
+    pruned,
+    type_vars,
+    walk,
+    with_body,
+)
 from dlang.ir.types import I64, dtype_of, is_float, type_of
 from dlang.ops import figures
 from dlang.ops.monoids import MONOIDS, STAYS, identity
 from dlang.optimize.algebra import same
 from dlang.optimize.effects import consumed_by
 from dlang.optimize.lifting import from_store, run_if, span_of, stored_in_turn, without
+from dlang.optimize.repeats import Repeats
 from dlang.optimize.vectorise_loops import vectorised
 from dlang.polynomials import Poly
 
@@ -45,23 +57,25 @@ def distribute(program: anf.Program) -> anf.Program:
 def distribute_function(function: anf.Function) -> anf.Function:
     """The function with every comprehension in normal form."""
     known = Knowledge.of(function)
-    body = _block(function.body, known)
+    repeats = Repeats({v for let in walk(function.body) for v in own_consumed(let.op)})
+    body = _block(function.body, known, repeats)
     return with_body(function, body)
 
 
-def _block(block: anf.Block, known: Knowledge) -> anf.Block:
+def _block(block: anf.Block, known: Knowledge, repeats: Repeats) -> anf.Block:
     known = known.copy()
     lets: list[anf.Let] = []
     fills: dict[anf.Atom, anf.Lit] = {}
     changed = False
     for original in block.lets:
-        let = _from_identities(original, fills)
-        new = _let(let, known)
+        let = repeats.rewritten(_from_identities(original, fills))
+        new = _let(let, known, repeats)
         changed |= len(new) != 1 or new[0] is not original
         lets += new
         for n in new:
             fills |= _fills(n)
             known.note_sizes(v.type for v in n.vars)
+            repeats.note(n)
     return anf.Block(tuple(lets), block.results) if changed else block
 
 
@@ -90,23 +104,23 @@ def _from_identities(let: anf.Let, fills: Mapping[anf.Atom, anf.Lit]) -> anf.Let
     return let if kept else replace(let, op=replace(op, destinations=destinations))
 
 
-def _let(let: anf.Let, known: Knowledge) -> list[anf.Let]:
+def _let(let: anf.Let, known: Knowledge, repeats: Repeats) -> list[anf.Let]:
     op = let.op
     match op:
         case anf.Comp():
             around = known.copy()
             around.note_sizes(v.type for v in let.vars)  # what is split off stands where these are about to be made
-            return _split(let, op, around, 0)
+            return _split(let, op, around, repeats, 0)
         case anf.For():
             inner = known.copy()
             inner.facts.between(op.index, (op.low,), (op.high,))
-            new = map_blocks(op, lambda b: _block(b, inner))
-            return _without_invariants(let if new is op else anf.Let(let.vars, new, let.span), known)
+            new = map_blocks(op, lambda b: _block(b, inner, repeats))
+            return _without_invariants(let if new is op else anf.Let(let.vars, new, let.span), known, repeats)
         case anf.While():
-            new = map_blocks(op, lambda b: _block(b, known))
-            return _without_invariants(let if new is op else anf.Let(let.vars, new, let.span), known)
+            new = map_blocks(op, lambda b: _block(b, known, repeats))
+            return _without_invariants(let if new is op else anf.Let(let.vars, new, let.span), known, repeats)
         case _:
-            new = map_blocks(op, lambda b: _block(b, known))
+            new = map_blocks(op, lambda b: _block(b, known, repeats))
     return [let if new is op else anf.Let(let.vars, new, let.span)]
 
 
@@ -117,6 +131,7 @@ class _Split:
     axes: tuple[anf.Axis, ...]
     known: Knowledge  # outside of it
     box: Box
+    repeats: Repeats
     before: list[anf.Let] = field(default_factory=list)
     body: list[anf.Let] = field(default_factory=list)
     depends: dict[anf.Var, set[anf.Var]] = field(default_factory=dict)
@@ -126,10 +141,17 @@ class _Split:
 
     def rewritten(self, let: anf.Let) -> anf.Let:
         """A let of the body in terms of what moved to the front."""
-        return self.moved.let(let) if self.moved.env or self.moved.locations else let
+        moved = self.moved.let(let) if self.moved.env or self.moved.locations else let
+        return self.repeats.rewritten(moved)
+
+    def put_before(self, lets: Iterable[anf.Let]) -> None:
+        """Puts lets, in their normal form, in front of the comprehension."""
+        for let in lets:
+            self.before.append(let)
+            self.repeats.note(let)
 
 
-def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf.Let]:
+def _split(let: anf.Let, op: anf.Comp, known: Knowledge, repeats: Repeats, depth: int) -> list[anf.Let]:
     """Splits a comprehension: returns those in front of it, and the rest of it."""
     straight = _straightened(op)
     if straight is not op:
@@ -139,24 +161,24 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
     if (narrow := _without_idle_axes(let, op, known)) is not None:
         once, spread = narrow
         assert isinstance(once.op, anf.Comp)
-        return [*_split(once, once.op, known, depth), spread]
+        return [*_split(once, once.op, known, repeats, depth), spread]
     inside = known.within(op.axes)
     box = hull(op.axes, inside)
     if not op.axes:
         # Just one point: the body runs once, so it may as well stand in front.
-        body = _block(op.body, inside)
+        body = _block(op.body, inside, repeats)
         return [*body.lets, anf.Let(let.vars, anf.Comp((), anf.Block((), body.results), op.destinations), let.span)]
     if box is None or depth > _DEEPEST:
-        body = _block(op.body, inside)
+        body = _block(op.body, inside, repeats)
         return [let if body is op.body else anf.Let(let.vars, anf.Comp(op.axes, body, op.destinations), let.span)]
-    s = _Split(op.axes, known.copy(), box)
+    s = _Split(op.axes, known.copy(), box, repeats)
     whole = _used_whole(op.body)
     lets = (new for original in op.body.lets for new in _begun_apart(original))
     for inner in (part for new in lets for part in _apart(s.rewritten(new), s)):
         s.depends |= _dependence(inner, s)
         if inner.op.IS.view and not s.depends[inner.vars[0]] and _sees_all(inner, s):
             moved = Renaming({}, renew=True).let(inner)
-            s.before.append(moved)
+            s.put_before([moved])
             s.moved.env[inner.vars[0]] = moved.vars[0]
             continue
         if _stays(inner.op, s, s.depends):
@@ -167,7 +189,7 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
             if _moved(s, inner, inner.op, whole, depth):
                 continue
             s.pinned |= set(inner.vars)
-        for new in _let(inner, inside):
+        for new in _let(inner, inside, repeats):
             s.body.append(new)
             s.depends |= _dependence(new, s)
             if s.pinned.intersection(inner.vars):
@@ -180,7 +202,7 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
     results = tuple(s.moved.atom(a) for a in results)
     if lifted and any(isinstance(inner.op, anf.Comp) for inner in s.body):  # what stayed for that may move now
         remaining = anf.Comp(op.axes, anf.Block(tuple(s.body), results), _renamed(s, op.destinations))
-        return [*s.before, *_split(anf.Let(let.vars, remaining, let.span), remaining, s.known, depth + 1)]
+        return [*s.before, *_split(anf.Let(let.vars, remaining, let.span), remaining, s.known, repeats, depth + 1)]
     index_vars = {v for d in op.destinations for e in d.index for v in s.moved.size(e).atoms()}
     _hoist(s, {*results, *index_vars}, depth)
     results = tuple(s.moved.atom(a) for a in results)
@@ -195,7 +217,7 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
     remaining = anf.Comp(op.axes, anf.Block(tuple(left), results), destinations)
     last = anf.Let(let.vars, remaining, let.span)
     if (counted := _without_repeats(last, remaining, s.known)) is not None:  # what depended on an axis did so no more
-        return [*s.before, *_split(*counted, s.known, depth + 1)]
+        return [*s.before, *_split(*counted, s.known, repeats, depth + 1)]
     return [*s.before, last]
 
 
@@ -546,7 +568,7 @@ def _store(
     op = Renaming({}, renew=True).op(anf.Comp(space.axes, anf.Block(tuple(lets), tuple(atoms)), (keep,) * len(atoms)))
     assert isinstance(op, anf.Comp)
     s.before += space.lets
-    s.before += _split(anf.Let(tuple(stored), op, span), op, s.known, depth + 1)
+    s.put_before(_split(anf.Let(tuple(stored), op, span), op, s.known, s.repeats, depth + 1))
     s.known.note_sizes(v.type for v in stored)
     return stored
 
@@ -574,7 +596,7 @@ def _moved(s: _Split, let: anf.Let, op: anf.Comp, whole: set[anf.Var], depth: in
     new = Renaming({}, renew=True).op(joined)
     assert isinstance(new, anf.Comp)
     s.before += space.lets
-    s.before += _split(anf.Let(tuple(stored), new, let.span), new, s.known, depth + 1)
+    s.put_before(_split(anf.Let(tuple(stored), new, let.span), new, s.known, s.repeats, depth + 1))
     s.known.note_sizes(v.type for v in stored)
     for v, array in zip(let.vars, stored, strict=True):
         if isinstance(v.type, anf.Array):
@@ -643,7 +665,7 @@ def _lift(s: _Split, used: set[anf.Var], depth: int) -> bool:
                 continue
             if any(isinstance(v.type, anf.Array) for v in code.stored):
                 lets = stored_in_turn(code, space.axes, space.shape, space.index)
-                s.before += [*space.lets, *_normal(lets, s.known)]
+                s.before += [*space.lets, *_normal(lets, s.known, s.repeats)]
                 lifted_arrays = lets[-1].vars
                 s.known.note_sizes(v.type for v in lifted_arrays)
             else:
@@ -655,19 +677,19 @@ def _lift(s: _Split, used: set[anf.Var], depth: int) -> bool:
         gaps = shadow(s.axes, set(), s.known) if space.axes else []
         if gaps is not None:
             lets, values = run_if(code, [gap + 1 for gap in gaps])
-            s.before += _normal(lets, s.known)
+            s.before += _normal(lets, s.known, s.repeats)
             s.moved.env.update(zip(code.stored, values, strict=True))
             s.body = [s.rewritten(let) for let in without(s.body, code, {}, used)]
             lifted = True
     return lifted
 
 
-def _normal(lets: Sequence[anf.Let], known: Knowledge) -> Sequence[anf.Let]:
+def _normal(lets: Sequence[anf.Let], known: Knowledge, repeats: Repeats) -> Sequence[anf.Let]:
     """Code that moved to the front, in the normal form."""
-    return _block(vectorised(anf.Block(tuple(lets), ()), known), known).lets
+    return _block(vectorised(anf.Block(tuple(lets), ()), known), known, repeats).lets
 
 
-def _without_invariants(let: anf.Let, known: Knowledge) -> list[anf.Let]:
+def _without_invariants(let: anf.Let, known: Knowledge, repeats: Repeats) -> list[anf.Let]:
     """A loop, and in front of it what takes long in its body and does not change from iteration to iteration."""
     op = let.op
     assert isinstance(op, anf.For | anf.While)
@@ -695,7 +717,7 @@ def _without_invariants(let: anf.Let, known: Knowledge) -> list[anf.Let]:
         return [let]  # what is changed in an iteration would be copied in each
     renaming = Renaming(dict(zip(code.stored, values, strict=True)))
     body = renaming.block(anf.Block(tuple(remaining), op.body.results))
-    return [*_normal(before, known), anf.Let(let.vars, replace(op, body=body), let.span)]
+    return [*_normal(before, known, repeats), anf.Let(let.vars, replace(op, body=body), let.span)]
 
 
 # ---- invariants ------------------------------------------------------------------------------------------------------

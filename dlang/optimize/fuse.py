@@ -15,12 +15,13 @@ and joins none itself, so checks keep their order; its elements are not computed
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.affine import grows_less
-from dlang.ir.comprehension_queries import extent, point_of
+from dlang.ir.comprehension_queries import point_of
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.sharing import additions, repeated, takes_long
 from dlang.ir.substitution import Renaming
@@ -234,7 +235,7 @@ def _with_sums(op: anf.Comp, vars: Sequence[anf.Var], uses: Uses) -> anf.Comp:
     destinations = list(op.destinations)
     for k, (var, d) in enumerate(zip(vars, op.destinations, strict=True)):
         reads = uses.reads.get(var, [])
-        if d.into is None or var in uses.otherwise:
+        if d.into is None or var in uses.otherwise or uses.rare[var]:
             continue
         if not reads or any(r != reads[0] for r in reads):  # in a merged comprehension one read may stand twice
             continue
@@ -304,21 +305,29 @@ def _is_narrow(producer: Producer, k: int) -> bool:
 class Uses:
     """The reads of the arrays of a block, each with the axes that it runs over, those of loops among them.
 
-    otherwise: arrays that are used in another way, or read by a loop itself.
+    rare: how many others there are in arms that hardly ever run, where it does not matter how often light code is
+    repeated. otherwise: arrays that are used in another way, or read by a loop itself.
     """
 
     def __init__(self, block: anf.Block) -> None:
         self.reads: dict[anf.Var, list[tuple[anf.Read, tuple[anf.Axis, ...]]]] = {}
+        self.rare: Counter[anf.Var] = Counter()
         self.otherwise: set[anf.Var] = {r for r in block.results if isinstance(r, anf.Var)}
         self.consumed: set[anf.Var] = {v for let in block.lets for v in consumed_by(let.op)}
         for let in block.lets:
             self.let(let, (), in_order=False)
 
-    def let(self, let: anf.Let, axes: tuple[anf.Axis, ...], in_order: bool) -> None:
-        """Notes what a let uses. in_order: whether a loop does it itself, not a comprehension in its iterations."""
+    def let(self, let: anf.Let, axes: tuple[anf.Axis, ...], in_order: bool, rarely: bool = False) -> None:
+        """Notes what a let uses.
+
+        in_order: whether a loop does it itself, not a comprehension in its iterations. rarely: whether it hardly ever
+        does.
+        """
         op = let.op
         p = parts(op)
-        if isinstance(op, anf.Read) and not in_order:
+        if isinstance(op, anf.Read) and not in_order and rarely:
+            self.rare[op.array] += 1
+        elif isinstance(op, anf.Read) and not in_order:
             self.reads.setdefault(op.array, []).append((op, axes))
         else:
             self.otherwise.update([a for a in p.atoms if isinstance(a, anf.Var)])
@@ -332,28 +341,32 @@ class Uses:
                 axes, in_order = (*axes, anf.Axis(iteration, (anf.poly(0),), (anf.poly(iterations),))), True
             case _:
                 pass
+        cold = op.then if isinstance(op, anf.If) and op.cold else None
         for b in p.blocks:
             self.otherwise.update([r for r in b.results if isinstance(r, anf.Var)])
             for inner in b.lets:
-                self.let(inner, axes, in_order)
+                self.let(inner, axes, in_order, rarely or b is cold)
 
     def at_fewer_points(self, var: anf.Var) -> bool:
         """Says whether the points at which an array is read grow with a smaller power of sizes than its elements."""
+        if self.rare[var]:
+            return False
         elements = product(array_type(var).shape) if isinstance(var.type, anf.Array) else anf.poly(1)
         for _, axes in self.reads.get(var, ()):
-            sizes = [extent(axis) for axis in axes]
-            known = [size for size in sizes if size is not None]
-            if len(known) < len(sizes) or not grows_less(product(known), elements):
+            if any(axis.lows != (anf.ZERO,) for axis in axes):
+                return False
+            most = [min(axis.highs, key=lambda high: max(map(len, high.terms), default=0)) for axis in axes]
+            if not grows_less(product(most), elements):
                 return False
         return True
 
     def inlinable(self, producer: Producer, k: int, var: anf.Var, chosen: Container[anf.Var]) -> bool:
         """Tells whether a result is better computed at its reads, given those chosen before it."""
         op = producer.op
-        reads = self.reads.get(var, [])
-        if not reads or var in self.otherwise or point_of(op, k) is None:
+        reads, rare = self.reads.get(var, []), self.rare[var]
+        if not (reads or rare) or var in self.otherwise or point_of(op, k) is None:
             return False
-        single = len(reads) == 1 and len(op.destinations) == 1
+        single = len(reads) == 1 and not rare and len(op.destinations) == 1
         code = producer.code(k, None if single else figures.COPIED_CODE)
         if code is None or not all(map(_is_point, code)):
             return False
@@ -379,7 +392,7 @@ class Uses:
             return False
         cheap = count <= figures.COPIED_CODE and not gathers
         cheap = cheap and all(additions(let.op) <= figures.ADDITION for let in code)
-        return single or (cheap and len(reads) <= figures.COPIED_CODE)
+        return single or (cheap and len(reads) + rare <= figures.COPIED_CODE)
 
 
 def _is_point(let: anf.Let) -> bool:

@@ -11,11 +11,13 @@ chose decides by its variant: where a function of two is called, each arm calls 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from dlang.ir.anf import Assert, Atom, Block, Construct, If, Let, Lit, Prim, Program, Read, Tag, Token, Var
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import block_acts, free_vars, map_blocks, map_bodies, mentioned, walk, with_lets, with_op
+from dlang.ir.traverse import block_acts, free_vars, map_bodies, map_inner, mentioned, type_vars, walk, with_lets
 from dlang.ops import figures
 from dlang.optimize.algebra import fold
 
@@ -27,29 +29,69 @@ def jump_threading(program: Program) -> Program:
 
 def threaded(block: Block) -> Block:
     """The block with branches merged, here and in the blocks inside."""
-    lets: list[Let] = []
-    for let in block.lets:
-        _append(lets, let)
-    return with_lets(block, [with_op(let, let.vars, map_blocks(let.op, threaded)) for let in lets], block.results)
+    block = map_inner(block, threaded)
+    return with_lets(block, _Tail(block.results).beginning_with(block.lets), block.results)
 
 
-def _append(lets: list[Let], let: Let) -> None:
-    """Adds a let; a branch joins an earlier one that decides it, if only scalars are computed in between. Where that
-    one chooses a node, elements may be read and checks be done in between, too, which then come before it.
+class _Tail:
+    """The last lets of a block, from the end of it to the first of them, and how often they need what is before them.
+
+    They are found from the end on: what a branch becomes part of is complete then, and not made again for each branch
+    that follows.
     """
-    if isinstance(let.op, If):
-        at = len(lets) - 1
-        while at >= 0 and (lets[at].op.IS.scalar or isinstance(lets[at].op, Tag | Read | Assert)):
-            at -= 1
-        first = lets[at] if at >= 0 else None
-        if first is not None and isinstance(first.op, If):
-            apart, between = _needing(lets[at + 1 :], first.vars)
-            if _may_pass(apart, first.op, between):
-                merged = _merged(first, first.op, between, let, let.op)
-                if merged is not None:
-                    lets[at:] = [*apart, merged, *between]
-                    return
-    lets.append(let)
+
+    def __init__(self, results: Iterable[Atom]) -> None:
+        self.backward: list[Let] = []
+        self.uses = Counter(r for r in results if isinstance(r, Var))
+
+    def beginning_with(self, lets: Sequence[Let]) -> list[Let]:
+        """Some lets and those that are here, in order, with branches merged."""
+        for let in reversed(lets):
+            self.begin_with(let)
+        return self.backward[::-1]
+
+    def begin_with(self, let: Let) -> None:
+        """Puts a let before the others; the next branch joins one that decides it, if only scalars are computed in
+        between. Where that one chooses a node, elements may be read and checks be done in between, too, which then come
+        before it.
+        """
+        before: list[Let] = []
+        while isinstance(let.op, If):
+            at = len(self.backward) - 1
+            while at >= 0 and (self.backward[at].op.IS.scalar or isinstance(self.backward[at].op, Tag | Read | Assert)):
+                at -= 1
+            second = self.backward[at] if at >= 0 else None
+            if second is None or not isinstance(second.op, If):
+                break
+            apart, between = _needing(self.backward[:at:-1], let.vars)
+            if not _may_pass(apart, let.op, between):
+                break
+            gone = self.backward[at:]
+            self.take_off(len(gone))
+            merged = _merged(let, let.op, between, second, second.op, self.uses)
+            if merged is None:
+                self.put(gone)
+                break
+            let, between = merged
+            self.put(reversed(between))
+            before += apart
+        self.put([let, *reversed(before)])
+
+    def put(self, lets: Iterable[Let]) -> None:
+        """Puts lets before the others, the last of them first."""
+        for let in lets:
+            self.backward.append(let)
+            self.uses.update(_needed(let))
+
+    def take_off(self, count: int) -> None:
+        """Takes the first lets off."""
+        for _ in range(count):
+            self.uses.subtract(_needed(self.backward.pop()))
+
+
+def _needed(let: Let) -> list[Var]:
+    """The variables that a let needs, those in the sizes of what it binds among them."""
+    return [*free_vars(let.op), *[v for var in let.vars for v in type_vars(var.type)]]
 
 
 def _may_pass(apart: Sequence[Let], first: If, between: Sequence[Let]) -> bool:
@@ -74,8 +116,12 @@ def _needing(lets: Sequence[Let], vars: Iterable[Var]) -> tuple[list[Let], list[
     return apart, needing
 
 
-def _merged(first: Let, a: If, between: Sequence[Let], second: Let, b: If) -> Let | None:
-    """One branch for two. between: what the later one may need of what the earlier one gives."""
+def _merged(
+    first: Let, a: If, between: Sequence[Let], second: Let, b: If, uses: Mapping[Var, int]
+) -> tuple[Let, list[Let]] | None:
+    """One branch for two, and what has to stand behind it. between: what the later one may need of what the earlier one
+    gives. uses: how often what follows needs variables.
+    """
     if isinstance(b.condition, Lit):
         return None
     then = _value(b.condition, first, a, between, a.then, True)
@@ -85,18 +131,21 @@ def _merged(first: Let, a: If, between: Sequence[Let], second: Let, b: If) -> Le
         if known is None or not _is_small(b.then if known else b.otherwise):
             return None  # what is chosen where it is known would stand in both arms
     twice = {True: then is otherwise or otherwise is None, False: then is otherwise or then is None}
-    between = _slice(between, second)
-    if len(between) > figures.DOUBLED and all(
+    copied = _slice(between, mentioned(b))
+    if len(copied) > figures.DOUBLED and all(
         inside.op.IS.scalar for arm in (a.then, a.otherwise, b.then, b.otherwise) for inside in walk(arm)
     ):
         return None  # a loop around may choose between what little the arms give, and then has lanes
-    arms = [_continued(first, a.then, between, second, b, then, twice[True])]
-    arms.append(_continued(first, a.otherwise, between, second, b, otherwise, twice[False]))
+    behind = _slice(between, [v for let in between for v in let.vars if uses.get(v, 0) > 0])
+    needed = {v for let in behind for v in _needed(let)}
     vars = (*first.vars, *second.vars)
+    needed.update([v for v in vars if uses.get(v, 0) > 0])
+    needed.update([v for var in vars if var in needed for v in type_vars(var.type)])
     spent = {v for v in free_vars(b) if isinstance(v.type, Token)}  # the later branch goes on from the earlier one's
-    left = [k for k, v in enumerate(vars) if v not in spent]
-    first_arm, second_arm = (Block(arm.lets, tuple([arm.results[k] for k in left])) for arm in arms)
-    return Let(tuple([vars[k] for k in left]), If(a.condition, first_arm, second_arm, cold=a.cold), first.span)
+    left = [k for k, v in enumerate(vars) if v in needed and v not in spent]
+    arms = [_continued(first, a.then, copied, second, b, then, twice[True], left)]
+    arms.append(_continued(first, a.otherwise, copied, second, b, otherwise, twice[False], left))
+    return Let(tuple([vars[k] for k in left]), If(a.condition, *arms, cold=a.cold), first.span), behind
 
 
 def _value(condition: Atom, first: Let, a: If, between: Sequence[Let], arm: Block, taken: bool) -> bool | None:
@@ -122,9 +171,9 @@ def _value(condition: Atom, first: Let, a: If, between: Sequence[Let], arm: Bloc
     return bool(result.value) if isinstance(result, Lit) else None
 
 
-def _slice(lets: Sequence[Let], user: Let) -> list[Let]:
-    """Selects the lets that a later one needs."""
-    needed = set(mentioned(user.op))
+def _slice(lets: Sequence[Let], wanted: Iterable[Var]) -> list[Let]:
+    """Selects the lets that some variables need."""
+    needed = set(wanted)
     needed_lets: list[Let] = []
     for let in reversed(lets):
         if not needed.isdisjoint(let.vars):
@@ -134,13 +183,21 @@ def _slice(lets: Sequence[Let], user: Let) -> list[Let]:
 
 
 def _is_small(block: Block) -> bool:
-    return sum(1 for _ in walk(block)) <= figures.DOUBLED
+    return not any(True for _ in islice(walk(block), figures.DOUBLED, None))
 
 
 def _continued(
-    first: Let, arm: Block, between: Sequence[Let], second: Let, b: If, value: bool | None, twice: bool
+    first: Let,
+    arm: Block,
+    between: Sequence[Let],
+    second: Let,
+    b: If,
+    value: bool | None,
+    twice: bool,
+    left: Sequence[int],
 ) -> Block:
     """An arm of the earlier branch, and then what the later one does there. twice: the other arm does some of it, too.
+    left: which of the results of both are needed.
 
     What stands in one arm only is not copied, so code is moved as often as branches around it are merged, and no more.
     """
@@ -158,9 +215,11 @@ def _continued(
         renaming.renew = twice
         more += [renaming.let(let) for let in chosen.lets]
         ends = renaming.results(chosen)
-    lets = list(arm.lets)
-    for let in more:
-        _append(lets, let)
+    both = (*arm.results, *ends)
+    results = tuple([both[k] for k in left])
+    tail = _Tail(results)
+    tail.put(reversed(more))
+    lets = tail.beginning_with(arm.lets)
     while lets and lets[-1].vars in copied and lets[-1].vars[0] not in ends:  # what merged further in has no use for
         lets.pop()
-    return Block(tuple(lets), (*arm.results, *ends))
+    return Block(tuple(lets), results)

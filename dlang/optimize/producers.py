@@ -8,7 +8,7 @@ from dlang.ir import anf
 from dlang.ir.axes import Relocation
 from dlang.ir.comprehension_queries import point_of
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.traverse import mentioned
+from dlang.ir.traverse import mentioned, walk
 from dlang.ops import figures
 from dlang.optimize.effects import consumed_by
 
@@ -77,32 +77,37 @@ class Inliner(Rewriter):
 
 def _is_of_a_point(op: anf.Op) -> bool:
     """Tells whether an operation computes numbers of a point, if only by choosing one of two."""
-    return op.IS.point or (isinstance(op, anf.If) and not op.then.lets and not op.otherwise.lets)
+    return op.IS.point or isinstance(op, anf.If)
 
 
 class LightElements:
     """The arrays of a block of which each element is a light term, and no array that the block changes is read for it.
 
     A sum of such elements may be a product of arrays: then they need not be there. copies: the arrays that only hold
-    elements of another one, as the windows that move over it do.
+    elements of another one, as the windows that move over it do. around: those of a block in which this one stands.
     """
 
-    def __init__(self, block: anf.Block) -> None:
+    def __init__(self, block: anf.Block, around: LightElements | None = None) -> None:
         self.consumed = {v for let in block.lets for v in consumed_by(let.op)}
-        self.producers: dict[anf.Var, tuple[Producer, int]] = {}
-        self.copies: dict[anf.Var, tuple[Producer, int]] = {}
+        self.producers: dict[anf.Var, tuple[Producer, int]] = {} if around is None else around.producers
+        self.copies: dict[anf.Var, tuple[Producer, int]] = {} if around is None else around.copies
 
     def note(self, let: anf.Let, op: anf.Comp) -> None:
         """Notes which results of a comprehension are such arrays. op: it, as `opened` gives it."""
         producer = Producer(op)
         for k, var in enumerate(let.vars):
             code = producer.code(k, 2 * figures.LIGHT_TERM) if point_of(op, k) is not None else None
-            if code is None or not all(map(_is_of_a_point, (inner.op for inner in code))):
+            if code is None:
                 continue
-            read = {inner.op.array for inner in code if isinstance(inner.op, anf.Read)}
+            everything = [
+                inner for inner in walk(anf.Block(tuple(code), ())) if not isinstance(inner.op, anf.IndexExpr)
+            ]
+            if len(everything) > 2 * figures.LIGHT_TERM or not all(_is_of_a_point(x.op) for x in everything):
+                continue
+            read = {inner.op.array for inner in everything if isinstance(inner.op, anf.Read)}
             if not self.consumed.isdisjoint(read):
                 continue
-            if any(isinstance(inner.op, anf.Prim) for inner in code):
+            if any(isinstance(inner.op, anf.Prim) for inner in everything):
                 self.producers[var] = producer, k
             elif len(code) == 1 and read:
                 self.copies[var] = producer, k

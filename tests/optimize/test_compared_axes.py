@@ -1,7 +1,8 @@
-"""An axis that is compared with data is visited where the comparison holds, in values and in gradients."""
+"""An axis that is compared with a number is visited where the comparison holds, in values and in gradients."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,8 @@ import pytest
 
 import dlang
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import Comp, If
-from dlang.ir.traverse import walk
+from dlang.ir.anf import Block, Comp, If
+from dlang.ir.traverse import op_blocks, walk
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 
@@ -23,6 +24,7 @@ SCATTERS = {
     "an axis that runs down": "[sum(where(label == k - 1 - g, x, 0.0)) for g < k]",
     "counts": "[sum(f64(label == g)) for g < k]",
     "what depends on the axis": "[sum(where(label == g, x * f64(g + 2), 0.0)) for g < k]",
+    "a number of another axis": "[sum(where(i == g, x[i], 0.0) for i < n) for g < k]",
 }
 GATHERS = {
     "elements": "[sum(where(label[i] == g, y[i, g], 0.0) for g < k) for i < n]",
@@ -35,11 +37,16 @@ PRODUCTS = {
   let hot = [f64(label[i] == g) for i < n, g < k]
   sum(hot @ transpose(y), axis = 1)
 }""",
+    "a one-hot matrix in a loop": """{
+  let hot = [if label[i] == g { 1.0 } else { 0.0 } for i < n, g < k]
+  var z = zeros(k)
+  for t < 3 { z += sin(0.1 * x + sum(z)) @ hot }
+  z
+}""",
 }
 NEITHER = {
     "one of two": "[sum(if label[i] == g { x[i] } else { 1.0 } for i < n) for g < k]",
     "either of two": "[sum(where(bit_or(label == g, x > 0.0), x, 0.0)) for g < k]",
-    "a number of the axes alone": "[sum(where(i == g, x[i], 0.0) for i < n) for g < k]",
     "a power of the axis": "[sum(where(label == g * g, x, 0.0)) for g < k]",
     "a check": "[sum(if label[i] == g { x[label[i] + i] } else { 0.0 } for i < n) for g < k]",
 }
@@ -97,6 +104,47 @@ def test_a_product_with_1_or_0_has_the_axis_only_where_something_is_not_finite(b
     assert axes and max(axes) <= 1 + ("transpose" in body)
 
 
+def looped(term: str) -> str:
+    hot = "let hot = [if label[i] == g { 1.0 } else { 0.0 } for i < n, g < k]"
+    return f"{{\n  {hot}\n  var z = y[0]\n  for t < 3 {{ z += tanh({term}) }}\n  z\n}}"
+
+
+LINEAR = {
+    "a loop over a one-hot matrix": looped("sin(0.1 * x + sum(z)) @ hot"),
+    "one and a function without bounds": looped("[sum(hot[i, g] * (exp(x[i]) * z[g]) for i < n) for g < k]"),
+    "a matrix of which rows have one element that counts": """{
+  let z = [sin(x[i] * y[0, g]) for i < n, g < k]
+  [sum(z[i, g] for i < n if label[i] == g) for g < k]
+}""",
+    "an element in each iteration": """{
+  var (u, s) = (x, 0.5)
+  for t < k {
+    u[t % n] = sin(u[t % n])
+    let z = [if i == label[t % n] { u[i] * u[i] } else { 0.0 } for i < n]
+    s += sum(z) * s
+  }
+  [s]
+}""",
+}
+
+
+@pytest.mark.parametrize("body", LINEAR.values(), ids=LINEAR)
+def test_a_gradient_has_no_axis_that_the_value_has_not(body: str) -> None:
+    more = "fn slope(x: f64[n], label: i64[n], y: f64[n, k]) -> f64[n] = grad(|x| total(x, label, y))(x)\n"
+    lowering = lowered(text(body) + more, "slope")
+    optimised = optimise(lowering.program, [lowering.entry.name]).functions[lowering.entry.name]
+    assert max(usual_axes(optimised.body)) == 1
+
+
+def usual_axes(block: Block) -> Iterator[int]:
+    """How many axes the comprehensions have that do not stand in arms that hardly ever run."""
+    for let in block.lets:
+        if isinstance(let.op, Comp):
+            yield len(let.op.axes)
+        for inner in [let.op.otherwise] if isinstance(let.op, If) and let.op.cold else op_blocks(let.op):
+            yield from usual_axes(inner)
+
+
 @pytest.mark.parametrize("body", ALL.values(), ids=ALL)
 def test_values_are_those_of_the_program_as_written(body: str) -> None:
     lowering = lowered(text(body))
@@ -109,7 +157,7 @@ def test_values_are_those_of_the_program_as_written(body: str) -> None:
 
 
 def test_gradients_are_those_of_forward_mode() -> None:
-    for body in ALL.values():
+    for body in (*ALL.values(), *LINEAR.values()):
         module = dlang.compile(
             text(body)
             + """

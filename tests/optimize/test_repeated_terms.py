@@ -24,6 +24,13 @@ FORMS = {
     "extremes": "[max(x[i] for i < n, j < 3) - min(x[i] for i < n, j < 3) + y for y in x]",
     "truths": "[f64(any(x[i] > 2.0 for i < n, j < m)) + f64(all(x[i] > 2.0 for i < n, j < m))]",
     "a sum of sums": "[sum(sum(sin(y) for j < k) for k < m) for y in x]",
+    "sums of rows of one value": "[sum(row) for row in tanh([y for y in x, j < maximum(m, 0)])]",
+    "products of rows of one value": "{ let a = tanh([y for y in x, j < maximum(m, 0)]); sum(a @ transpose(a)) + x }",
+    "a branch that chooses one of many equal values": """{
+  let u = max([f64(m) for a < n, b < n], axis = 1)
+  x + sum(if m > 1 { u[i] } else { sin(f64(m)) } for i < n)
+}""",
+    "rows of one value at each point": "[sum([tanh(x[i]) for j < maximum(m, 0)]) for i < n]",
 }
 
 
@@ -51,7 +58,13 @@ def test_a_check_runs_where_there_is_a_point() -> None:
         f(np.ones(2), 5, 1)
 
 
-@pytest.mark.parametrize("form", ["a sum along an inner axis", "a sum along two axes of three", "a product"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "a sum along an inner axis", "a sum along two axes of three", "a product", "sums of rows of one value",
+        "rows of one value at each point",
+    ],
+)  # fmt: skip
 def test_nothing_is_done_along_the_axis(form: str) -> None:
     made = lowered(text(FORMS[form]), "f")
     body = optimise(made.program, [made.entry.name]).functions[made.entry.name].body
