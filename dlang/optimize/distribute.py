@@ -31,6 +31,7 @@ from dlang.ops.monoids import MONOIDS, STAYS, identity
 from dlang.optimize.algebra import same
 from dlang.optimize.effects import consumed_by
 from dlang.optimize.lifting import from_store, run_if, span_of, stored_in_turn, without
+from dlang.optimize.producers import Inliner, Producer
 from dlang.optimize.vectorise_loops import vectorised
 from dlang.polynomials import Poly
 
@@ -53,15 +54,20 @@ def _block(block: anf.Block, known: Knowledge) -> anf.Block:
     known = known.copy()
     lets: list[anf.Let] = []
     fills: dict[anf.Atom, anf.Lit] = {}
+    spread: dict[anf.Var, tuple[Producer, int]] = {}
+    consumed = {v for let in block.lets for v in consumed_by(let.op)}
     changed = False
     for original in block.lets:
-        let = _from_identities(original, fills)
-        new = _let(let, known)
-        changed |= len(new) != 1 or new[0] is not original
-        lets += new
-        for n in new:
-            fills |= _fills(n)
-            known.note_sizes(v.type for v in n.vars)
+        let = _from_identities(_from_source(original, spread), fills)
+        split = _let(let, known)
+        changed |= len(split) != 1 or split[0] is not original
+        for part in split:
+            read = _from_source(part, spread)  # of what was split off just before it
+            for new in [part] if read is part else _let(read, known):
+                lets.append(new)
+                fills |= _fills(new)
+                spread.update(_spread(new, consumed))
+                known.note_sizes(v.type for v in new.vars)
     return anf.Block(tuple(lets), block.results) if changed else block
 
 
@@ -71,6 +77,41 @@ def _fills(let: anf.Let) -> Iterable[tuple[anf.Var, anf.Lit]]:
         for k, (v, value) in enumerate(zip(let.vars, op.body.results, strict=True)):
             if isinstance(value, anf.Lit) and point_of(op, k) is not None:
                 yield v, value
+
+
+def _spread(let: anf.Let, consumed: Set[anf.Var]) -> Iterable[tuple[anf.Var, tuple[Producer, int]]]:
+    """The arrays that a let binds of which elements are the same along some axes, and only read from a smaller array
+    that the block does not change: each with what makes it."""
+    if not isinstance(op := let.op, anf.Comp):
+        return
+    producer = Producer(op)
+    for k, v in enumerate(let.vars):
+        if point_of(op, k) is None or len(op.axes) < 2:
+            continue
+        match producer.code(k, 1):
+            case [anf.Let(op=anf.Read(array, index))] if len(index) < len(op.axes) and array not in consumed:
+                entries = [e.atom for e in index]
+                if all(any(e is a.var for a in op.axes) for e in entries) and len({*entries}) == len(entries):
+                    yield v, (producer, k)
+            case _:
+                pass
+
+
+def _from_source(let: anf.Let, spread: Mapping[anf.Var, tuple[Producer, int]]) -> anf.Let:
+    """The let, with elements of such arrays read where they come from, if its points then depend on fewer axes."""
+    if not spread or not parts(let.op).blocks:
+        return let
+    chosen = {v: spread[v] for v in mentioned(let.op) if v in spread}
+    if not chosen:
+        return let
+    op = Inliner(chosen).op(let.op)
+    return replace(let, op=op) if _idle_axes(op) > _idle_axes(let.op) else let
+
+
+def _idle_axes(op: anf.Op) -> int:
+    """How many axes of an operation, and of those in it, their points do not depend on."""
+    comps = [inner.op for inner in walk(anf.Block((anf.Let((), op),), ())) if isinstance(inner.op, anf.Comp)]
+    return sum(1 for comp in comps for axis in comp.axes if axis.var not in mentioned(comp.body))
 
 
 def _from_identities(let: anf.Let, fills: Mapping[anf.Atom, anf.Lit]) -> anf.Let:
@@ -131,7 +172,7 @@ class _Split:
 
 def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf.Let]:
     """Splits a comprehension: returns those in front of it, and the rest of it."""
-    straight = _straightened(op)
+    straight = _straightened(_with_plain_bounds(op))
     if straight is not op:
         let, op = anf.Let(let.vars, straight, let.span), straight
     if (counted := _without_repeats(let, op, known)) is not None:
@@ -181,6 +222,8 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
     if lifted and any(isinstance(inner.op, anf.Comp) for inner in s.body):  # what stayed for that may move now
         remaining = anf.Comp(op.axes, anf.Block(tuple(s.body), results), _renamed(s, op.destinations))
         return [*s.before, *_split(anf.Let(let.vars, remaining, let.span), remaining, s.known, depth + 1)]
+    s.depends = dependencies(s.body, s.axes)
+    _certify(s, None, depth)
     index_vars = {v for d in op.destinations for e in d.index for v in s.moved.size(e).atoms()}
     _hoist(s, {*results, *index_vars}, depth)
     results = tuple(s.moved.atom(a) for a in results)
@@ -202,6 +245,22 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
 def _renamed(s: _Split, destinations: Sequence[anf.Destination]) -> tuple[anf.Destination, ...]:
     """Destinations in terms of what moved to the front."""
     return tuple([replace(d, index=tuple(map(s.moved.size, d.index))) for d in destinations])
+
+
+def _with_plain_bounds(op: anf.Comp) -> anf.Comp:
+    """The comprehension without bounds that only say that other axes have points: 0..min(n, n * m), beside 0..m."""
+    if all(len(a.highs) == 1 for a in op.axes):
+        return op
+    axes = list(op.axes)
+    for k, axis in enumerate(axes):
+        others = [b for b in op.axes if b is not axis and len(b.lows) == len(b.highs) == 1]
+        lengths = [b.highs[0] - b.lows[0] for b in others]
+        products = [(high, high * n) for high in axis.highs for n in (*lengths, prod(lengths, start=anf.poly(1)))]
+        repeated = {longer for high, longer in products if longer != high}
+        highs = tuple([high for high in axis.highs if high not in repeated])
+        if highs and len(highs) < len(axis.highs):
+            axes[k] = replace(axis, highs=highs)
+    return replace(op, axes=tuple(axes)) if any(a is not b for a, b in zip(axes, op.axes, strict=True)) else op
 
 
 def _straightened(op: anf.Comp) -> anf.Comp:
@@ -587,19 +646,26 @@ def _moved(s: _Split, let: anf.Let, op: anf.Comp, whole: set[anf.Var], depth: in
     return True
 
 
-def _certify(s: _Split, op: anf.Comp, depth: int) -> None:
-    """Moves the checks that an inner comprehension relies on to the front: what they certify is stored."""
+def _certify(s: _Split, op: anf.Comp | None, depth: int) -> None:
+    """Moves checks to the front, of which what they certify is stored: those that an inner comprehension relies on.
+
+    Without one, those that depend on fewer axes than there are: each is then made once for each of their points.
+    """
     for position, let in enumerate(s.body):
         if not isinstance(let.op, anf.Assert) or any(v in s.pinned for v in free_vars(let.op)):
             continue
-        if not any(x is let for x in pruned(s.body, free_vars(op))):
+        if op is not None and not any(x is let for x in pruned(s.body, free_vars(op))):
             continue
-        if any(isinstance(v.type, anf.Array) for v in let.vars):
+        if not let.vars or any(isinstance(v.type, anf.Array) for v in let.vars):
+            continue
+        if op is None and not s.depends[let.vars[0]]:
             continue
         lets = [*pruned(s.body[:position], free_vars(let.op)), let]
-        if any(isinstance(x.op, anf.Assert) for x in lets[:-1]):
+        if any(isinstance(x.op, anf.Assert) or (op is None and takes_long(x.op)) for x in lets[:-1]):
             continue
         space = _project(s, s.depends[let.vars[0]], lets)
+        if op is None and space.whole:
+            continue
         stored = _store(s, space, lets, let.vars, let.span, depth)
         reads = [anf.Let((v,), anf.Read(a, space.read), let.span) for v, a in zip(let.vars, stored, strict=True)]
         s.body[position : position + 1] = reads
