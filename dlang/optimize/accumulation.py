@@ -23,15 +23,16 @@ from dataclasses import dataclass, field, replace
 from dlang.ir import anf
 from dlang.ir.affine import Depends, Knowledge, axes_behind
 from dlang.ir.builder import Builder, shape_of
-from dlang.ir.comprehension_queries import point_of, sizes_named, slope
+from dlang.ir.comprehension_queries import point_of, sizes_named, slope, without_results
 from dlang.ir.sharing import additions
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.traverse import count_uses, mentioned, op_blocks, own_consumed, walk
 from dlang.ir.types import BOOL, I64, dtype_of
+from dlang.ir.writes import determines
 from dlang.ops import figures
 from dlang.ops.dtypes import SCATTERED, WHOLE
 from dlang.ops.monoids import COMBINE, COMBINED_BY, EXTREMA, identity
-from dlang.optimize.fuse import inlined_producers
+from dlang.optimize.fuse import inlined_producers, merged
 from dlang.optimize.log_sums import log_summed
 from dlang.optimize.producers import Inliner, Producer
 from dlang.optimize.rescaled_sums import rescaled
@@ -43,10 +44,11 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
     """Returns lets that replace a loop; None if it does anything else than accumulate."""
     if loop.early or not loop.params or not _may_be_points(loop):
         return None
-    loop = replace(loop, body=_sums_where_read(inlined_producers(rows_in_place(_cheap_where_read(loop)))))
+    first, loop = _checks_in_front(loop, known)
+    loop = replace(loop, body=_sums_where_read(inlined_producers(_in_passes(rows_in_place(_cheap_where_read(loop))))))
     scaled = log_summed(let, loop, known) or rescaled(let, loop, known)
     if scaled is not None:
-        return scaled
+        return [*first, *scaled]
     companions = _companions(loop)
     lets, terms = _without(loop.body.lets, loop, companions), []
     for k, (param, result) in enumerate(zip(loop.params, loop.body.results, strict=True)):
@@ -54,7 +56,7 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
             terms.append(companions[k])
             continue
         array = isinstance(param.type, anf.Array)
-        split = _elements(lets, param, result, loop) if array else total(lets, param, result)
+        split = _elements(lets, param, result, loop, known) if array else total(lets, param, result)
         if split is None:
             return None
         lets, term = split
@@ -63,7 +65,7 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
         return None
     if not (_keeps_little(lets) or multiplies_shared(lets, (loop.index, *loop.params))):
         return None
-    replacement: list[anf.Let] = []
+    replacement = [*first]
     if any(t.axes for t in terms) and any(map(_may_fail, lets)):
         apart = _checked_apart(loop, lets, known)
         if apart is None:
@@ -100,6 +102,27 @@ def _may_be_points(loop: anf.For) -> bool:
         if not may_be_a_point(let):
             return False
     return True
+
+
+def _checks_in_front(loop: anf.For, known: Knowledge) -> tuple[Lets, anf.For]:
+    """The checks of a loop that surely runs which are the same in each iteration, with what they need, and the loop
+    without them. None of them stands behind another check of an iteration."""
+    if not known.at_least_zero(loop.high - loop.low - 1):
+        return (), loop
+    changing = {loop.index, *loop.params}
+    front: list[anf.Let] = []
+    remaining: list[anf.Let] = []
+    calm = True
+    for let in loop.body.lets:
+        if changing.isdisjoint(mentioned(let.op)) and not own_consumed(let.op) and (calm or not _may_fail(let)):
+            front.append(let)
+        else:
+            changing.update(let.vars)
+            remaining.append(let)
+            calm = calm and not _may_fail(let)
+    if not any(map(_may_fail, front)):
+        return (), loop
+    return tuple(front), replace(loop, body=anf.Block(tuple(remaining), loop.body.results))
 
 
 def _checked_apart(loop: anf.For, lets: Lets, known: Knowledge) -> tuple[anf.Let, Lets] | None:
@@ -430,7 +453,9 @@ def _without(lets: Lets, loop: anf.For, companions: Mapping[int, _Term]) -> Lets
 
 
 # ---- elements --------------------------------------------------------------------------------------------------------
-def _elements(lets: Lets, param: anf.Var, result: anf.Atom, loop: anf.For) -> tuple[Lets, _Term] | None:
+def _elements(
+    lets: Lets, param: anf.Var, result: anf.Atom, loop: anf.For, known: Knowledge
+) -> tuple[Lets, _Term] | None:
     """The lets of an iteration without what adds to an element of an array of the state, and what that adds."""
     by = {var: let for let in lets for var in let.vars}
     let = by.get(result) if isinstance(result, anf.Var) else None
@@ -457,7 +482,7 @@ def _elements(lets: Lets, param: anf.Var, result: anf.Atom, loop: anf.For) -> tu
             return None
         case anf.If(_, then, otherwise) as op if len(let.vars) == 1:
             arms = [arm for arm in (then, otherwise) if arm.results != (param,) or arm.lets]
-            term = _of_an_arm(op, arms[0], param, loop) if len(arms) == 1 else None
+            term = _of_an_arm(op, arms[0], param, loop, known) if len(arms) == 1 else None
             return None if term is None else (tuple([inner for inner in lets if inner is not let]), term)
         case anf.Comp(destinations=(anf.Reduce(monoid="set"),)) as op:
             return _of_all_elements(lets, param, let, op)
@@ -475,27 +500,30 @@ def _elements(lets: Lets, param: anf.Var, result: anf.Atom, loop: anf.For) -> tu
             return None
 
 
-def _of_an_arm(op: anf.If, arm: anf.Block, param: anf.Var, loop: anf.For) -> _Term | None:
-    """The term that one arm of a branch adds at each point of a comprehension, and 0 where the other is taken.
+def _of_an_arm(op: anf.If, arm: anf.Block, param: anf.Var, loop: anf.For, known: Knowledge) -> _Term | None:
+    """The term that one arm of a branch adds at each point of a comprehension, or to an element of the iteration's own,
+    and 0 where the other is taken.
 
     The places have to be in range whatever the condition is, and what the arm computes is computed at each point.
     """
-    split = _elements(arm.lets, param, arm.results[0], loop)
+    split = _elements(arm.lets, param, arm.results[0], loop, known)
     if split is None:
         return None
     others, term = split
     code = (*others, *term.lets)
-    if not term.axes or not all(inner.op.IS.point and not _may_fail(inner) for inner in code):
+    of_iteration = anf.Axis(loop.index, (loop.low,), (loop.high,))
+    if not (term.axes or determines((of_iteration,), term.index)) or not all(
+        inner.op.IS.point and not _may_fail(inner) for inner in code
+    ):
         return None
     if _depends_on(term.axes, bound := {v for inner in code for v in inner.vars}):
         return None
     if any(entry.mentions(bound) for entry in term.index):
         return None
     assert isinstance(param.type, anf.Array)
-    known = Knowledge()
+    known = known.copy()
     known.note_sizes([param.type])
-    points = (anf.Axis(loop.index, (loop.low,), (loop.high,)), *term.axes)
-    if not known.within(points).inside(term.index, param.type.shape):
+    if not known.within((of_iteration, *term.axes)).inside(term.index, param.type.shape):
         return None
     dtype = param.type.dtype
     unit = anf.Block((), (anf.Lit(identity("sum", dtype), dtype),))
@@ -527,6 +555,26 @@ def _cheap_where_read(loop: anf.For) -> anf.Block:
     body = Inliner(chosen).block(loop.body)
     gone = chosen.keys() - {*mentioned(body), *body.results}
     return anf.Block(tuple([let for let in body.lets if gone.isdisjoint(let.vars)]), body.results)
+
+
+def _in_passes(block: anf.Block) -> anf.Block:
+    """The block, with comprehensions over the same points as one where that is possible, and without what only they
+    read of each other: arrays of an iteration between two steps that are done point by point."""
+    if sum(isinstance(let.op, anf.Comp) for let in block.lets) < 2:
+        return block
+    joined = merged(block, frozenset())
+    if joined is block:
+        return block
+    uses = {*mentioned(joined)}
+    lets: list[anf.Let] = []
+    for let in joined.lets:
+        if isinstance(let.op, anf.Comp):
+            followed = {d.after for d in let.op.destinations if isinstance(d, anf.Reduce)}
+            gone = {k for k, v in enumerate(let.vars) if v not in uses and k not in followed}
+            lets += without_results(let, gone) if gone else [let]
+        else:
+            lets.append(let)
+    return anf.Block(tuple(lets), joined.results)
 
 
 def _sums_where_read(block: anf.Block) -> anf.Block:

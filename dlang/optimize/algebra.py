@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from dlang.inequalities import SUM
-from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Atom, Cast, IndexExpr, Lit, Op, Prim
+from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Atom, Cast, IndexExpr, Lit, Op, Prim, Scalar
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.types import BOOL, dtype_of
 from dlang.ops.dtypes import DTYPES, rounded
@@ -178,6 +178,8 @@ def _simpler(walk: Rewriter, name: str, args: tuple[Atom, ...]) -> Simpler:
             return next((a for a in args if _truth(a) is (name == "or")), None)
         case "eq" | "ne", (x, y):
             return _opposite(name == "ne", x, y)
+        case "lt" | "gt", (x, y) if same(x, y):  # of NaN, too
+            return Lit(False, "bool")
         case "not", (x,):
             return _not(walk, x)
         case _:
@@ -264,8 +266,12 @@ def _div(walk: Rewriter, x: Atom, y: Atom) -> Simpler:
         if reciprocal is not None:
             return Prim("mul", (x, Lit(reciprocal, y.dtype)))
     match walk.definition(y):
-        case Prim("sqrt", (z,)) if is_number(x, 1) and dtype_of(z) in ("f64", "f32"):
-            return Prim("rsqrt", (z,))
+        case Prim("sqrt", (z,)) if dtype_of(z) in ("f64", "f32"):
+            if is_number(x, 1):
+                return Prim("rsqrt", (z,))
+            if isinstance(x, Lit) and _exact_reciprocal(float(x.value), x.dtype) is not None:
+                return Prim("mul", (x, walk.emit(Prim("rsqrt", (z,)), Scalar(dtype_of(z)))))
+            return None
         case _:
             return None
 

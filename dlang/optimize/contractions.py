@@ -33,29 +33,37 @@ from dlang.ir.writes import elements, missing
 from dlang.ops import figures
 from dlang.ops.primitives import GUARDS
 from dlang.optimize.compared_axes import is_compared, is_zero
+from dlang.optimize.one_pass import in_one_pass
 from dlang.optimize.producers import LightElements
 
 
 @dataclass(frozen=True, slots=True)
-class _Loops:
-    """The loops around some code: their indices, which are within their bounds there, and their states."""
+class _Around:
+    """The facts around some code.
+
+    indices: of the loops, which are within their bounds there; states: of the loops; passing: the arrays of the block
+    that need not be there (`one_pass.py`).
+    """
 
     indices: tuple[anf.Axis, ...] = ()
     states: frozenset[anf.Var] = frozenset()
+    passing: frozenset[anf.Var] = frozenset()
 
-    def inside(self, loop: anf.For) -> _Loops:
-        """Returns the loops around the body of a loop."""
-        return _Loops((*self.indices, anf.Axis(loop.index, (loop.low,), (loop.high,))), self.states | set(loop.params))
+    def inside(self, loop: anf.For) -> _Around:
+        """Returns what is known around the body of a loop."""
+        indices = (*self.indices, anf.Axis(loop.index, (loop.low,), (loop.high,)))
+        return replace(self, indices=indices, states=self.states | set(loop.params))
 
 
 def contractions(program: anf.Program) -> anf.Program:
     """The program with its products recognised, outside of other comprehensions."""
-    return map_bodies(program, partial(_block, around=_Loops()))
+    return map_bodies(program, partial(_block, around=_Around()))
 
 
-def _block(block: anf.Block, around: _Loops) -> anf.Block:
+def _block(block: anf.Block, around: _Around) -> anf.Block:
     lets: list[anf.Let] = []
     terms = LightElements(block)
+    around = replace(around, passing=in_one_pass(block))
     for let in block.lets:
         if isinstance(let.op, anf.Comp):
             opened = terms.opened(let.op)
@@ -68,7 +76,7 @@ def _block(block: anf.Block, around: _Loops) -> anf.Block:
     return with_lets(block, lets, block.results)
 
 
-def _comp(let: anf.Let, op: anf.Comp, given: Sequence[anf.Comp], around: _Loops) -> Iterator[anf.Let]:
+def _comp(let: anf.Let, op: anf.Comp, given: Sequence[anf.Comp], around: _Around) -> Iterator[anf.Let]:
     """The comprehension without the results that are products, and these.
 
     given: forms of it, with what they read of arrays that `LightElements` knows; the last with all light terms.
@@ -120,7 +128,7 @@ def _extents(op: anf.Comp) -> dict[anf.Var, anf.Size] | None:
     return extents
 
 
-def _with_masks(op: anf.Comp, around: _Loops) -> anf.Comp:
+def _with_masks(op: anf.Comp, around: _Around) -> anf.Comp:
     """The comprehension, in which a choice between a value and 0 is that value times 1 or 0: `zero_safe_mul` of both.
 
     What an arm of a branch computes is computed at all points then, so that has to be possible.
@@ -260,9 +268,9 @@ class _Operand:
 class _Slice:
     """The body of a comprehension, seen as expressions of its axes."""
 
-    def __init__(self, op: anf.Comp, extents: dict[anf.Var, anf.Size], around: _Loops | None = None) -> None:
+    def __init__(self, op: anf.Comp, extents: dict[anf.Var, anf.Size], around: _Around | None = None) -> None:
         self.op = op
-        self.around = around or _Loops()
+        self.around = around or _Around()
         self.extents = extents
         self.defined: dict[anf.Var, anf.Op] = {}
         self.depends: dict[anf.Var, frozenset[anf.Var]] = {axis: frozenset((axis,)) for axis in extents}
@@ -394,8 +402,14 @@ class _Slice:
         return _Product(self, destination, out_axes, left, right, after, negate)
 
     def passed(self, left: _Operand, right: _Operand) -> bool:
-        """Tells whether it passes over a loop's state, with a slice of another array: others may share the pass."""
+        """Tells whether a product of a matrix and a vector is better a part of a pass over the matrix.
+
+        That has then not to be stored for it, or it is a loop's state, multiplied with a slice of another array: others
+        may share the pass.
+        """
         matrix, vector = sorted((left, right), key=lambda x: -len(x.axes))
+        if matrix.array in self.around.passing and set(vector.axes) < set(matrix.axes):
+            return True
         return matrix.array in self.around.states and len(vector.axes) == 1 and bool(vector.lets)
 
     def worthwhile(self, a: frozenset[anf.Var], b: frozenset[anf.Var], kept: frozenset[anf.Var]) -> bool:

@@ -153,7 +153,7 @@ class _Split:
 
 def _split(let: anf.Let, op: anf.Comp, known: Knowledge, repeats: Repeats, depth: int) -> list[anf.Let]:
     """Splits a comprehension: returns those in front of it, and the rest of it."""
-    straight = _straightened(op)
+    straight = _straightened(_with_plain_bounds(op))
     if straight is not op:
         let, op = anf.Let(let.vars, straight, let.span), straight
     if (counted := _without_repeats(let, op, known)) is not None:
@@ -203,6 +203,8 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, repeats: Repeats, depth
     if lifted and any(isinstance(inner.op, anf.Comp) for inner in s.body):  # what stayed for that may move now
         remaining = anf.Comp(op.axes, anf.Block(tuple(s.body), results), _renamed(s, op.destinations))
         return [*s.before, *_split(anf.Let(let.vars, remaining, let.span), remaining, s.known, repeats, depth + 1)]
+    s.depends = dependencies(s.body, s.axes)
+    _certify(s, None, depth)
     index_vars = {v for d in op.destinations for e in d.index for v in s.moved.size(e).atoms()}
     _hoist(s, {*results, *index_vars}, depth)
     results = tuple(s.moved.atom(a) for a in results)
@@ -224,6 +226,22 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, repeats: Repeats, depth
 def _renamed(s: _Split, destinations: Sequence[anf.Destination]) -> tuple[anf.Destination, ...]:
     """Destinations in terms of what moved to the front."""
     return tuple([replace(d, index=tuple(map(s.moved.size, d.index))) for d in destinations])
+
+
+def _with_plain_bounds(op: anf.Comp) -> anf.Comp:
+    """The comprehension without bounds that only say that other axes have points: 0..min(n, n * m), beside 0..m."""
+    if all(len(a.highs) == 1 for a in op.axes):
+        return op
+    axes = list(op.axes)
+    for k, axis in enumerate(axes):
+        others = [b for b in op.axes if b is not axis and len(b.lows) == len(b.highs) == 1]
+        lengths = [b.highs[0] - b.lows[0] for b in others]
+        products = [(high, high * n) for high in axis.highs for n in (*lengths, prod(lengths, start=anf.poly(1)))]
+        repeated = {longer for high, longer in products if longer != high}
+        highs = tuple([high for high in axis.highs if high not in repeated])
+        if highs and len(highs) < len(axis.highs):
+            axes[k] = replace(axis, highs=highs)
+    return replace(op, axes=tuple(axes)) if any(a is not b for a, b in zip(axes, op.axes, strict=True)) else op
 
 
 def _straightened(op: anf.Comp) -> anf.Comp:
@@ -609,19 +627,26 @@ def _moved(s: _Split, let: anf.Let, op: anf.Comp, whole: set[anf.Var], depth: in
     return True
 
 
-def _certify(s: _Split, op: anf.Comp, depth: int) -> None:
-    """Moves the checks that an inner comprehension relies on to the front: what they certify is stored."""
+def _certify(s: _Split, op: anf.Comp | None, depth: int) -> None:
+    """Moves checks to the front, of which what they certify is stored: those that an inner comprehension relies on.
+
+    Without one, those that depend on fewer axes than there are: each is then made once for each of their points.
+    """
     for position, let in enumerate(s.body):
         if not isinstance(let.op, anf.Assert) or any(v in s.pinned for v in free_vars(let.op)):
             continue
-        if not any(x is let for x in pruned(s.body, free_vars(op))):
+        if op is not None and not any(x is let for x in pruned(s.body, free_vars(op))):
             continue
-        if any(isinstance(v.type, anf.Array) for v in let.vars):
+        if not let.vars or any(isinstance(v.type, anf.Array) for v in let.vars):
+            continue
+        if op is None and not s.depends[let.vars[0]]:
             continue
         lets = [*pruned(s.body[:position], free_vars(let.op)), let]
-        if any(isinstance(x.op, anf.Assert) for x in lets[:-1]):
+        if any(isinstance(x.op, anf.Assert) or (op is None and takes_long(x.op)) for x in lets[:-1]):
             continue
         space = _project(s, s.depends[let.vars[0]], lets)
+        if op is None and space.whole:
+            continue
         stored = _store(s, space, lets, let.vars, let.span, depth)
         reads = [anf.Let((v,), anf.Read(a, space.read), let.span) for v, a in zip(let.vars, stored, strict=True)]
         s.body[position : position + 1] = reads

@@ -2,18 +2,20 @@
 
 Only total code moves, as the loop may not run at all: arithmetic, reads that are in range whatever runs, products,
 factors of matrices, and comprehensions made of these; of a comprehension the results that do not change, if others do.
-A check that is the same in every iteration moves out of a loop of numbered iterations, and holds if there are none,
-where nothing that an iteration does before may fail, act or go on for ever: the first iteration would have failed so.
-Out of comprehensions only scalars move. What is consumed in the loop stays, or it would be copied in every iteration.
+A check that is the same in every iteration moves out of a loop of numbered iterations, and holds if there are none, and
+out of a comprehension that surely has points, where nothing that an iteration does before may fail, act or go on for
+ever: the first iteration would have failed so. Out of comprehensions only scalars move. What is consumed in the loop
+stays, or it would be copied in every iteration.
 An element of an array of which all elements have become one value is that value, which may leave the next loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import filled, surely_total, taken_apart
+from dlang.ir.comprehension_queries import extent, filled, surely_total, taken_apart
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.traverse import (
     bound_vars,
@@ -65,9 +67,8 @@ class _Hoister(Rewriter):
         self.around = (*outer, *self.axes(op))
         new = self.op(op)
         self.around = outer
-        bound, arrays = parts(new).binds, not isinstance(op, anf.Comp)
-        numbered = new if isinstance(new, anf.For) else None
-        return map_blocks(new, lambda block: self.split(block, set(bound), arrays, numbered))
+        bound, arrays, count = parts(new).binds, not isinstance(op, anf.Comp), _count(new)
+        return map_blocks(new, lambda block: self.split(block, set(bound), arrays, count))
 
     def axes(self, op: anf.For | anf.While | anf.Comp) -> Sequence[anf.Axis]:
         """The indices of a loop, in terms of what replaces variables."""
@@ -81,8 +82,11 @@ class _Hoister(Rewriter):
                     return op.axes
                 return [anf.Axis(a.var, tuple(map(self.size, a.lows)), tuple(map(self.size, a.highs))) for a in op.axes]
 
-    def split(self, block: anf.Block, inside: set[anf.Var], arrays: bool, loop: anf.For | None) -> anf.Block:
-        """Writes the lets of a body that depend on nothing bound `inside`; returns the rest. loop: of whose body."""
+    def split(self, block: anf.Block, inside: set[anf.Var], arrays: bool, count: anf.Size | None) -> anf.Block:
+        """Writes the lets of a body that depend on nothing bound `inside`; returns the rest.
+
+        count: how often the body runs, if that is known before.
+        """
         consumed = {v for let in block.lets for v in consumed_by(let.op)}
         stay: list[anf.Let] = []
         calm = True
@@ -93,8 +97,7 @@ class _Hoister(Rewriter):
             free = inside.isdisjoint(used)
             if free and _total(let.op, arrays, self.around) and consumed.isdisjoint(let.vars):
                 self.write(let)
-            elif free and loop is not None and isinstance(let.op, anf.Assert) and asks(let, let.op) and calm:
-                count = loop.high - loop.low
+            elif free and count is not None and isinstance(let.op, anf.Assert) and asks(let, let.op) and calm:
                 some = count.constant is not None and count.constant > 0
                 for new in asked_before(let, let.op, count, some):
                     self.write(new)
@@ -104,6 +107,19 @@ class _Hoister(Rewriter):
                 inside.update(bound_vars(let.op))
                 stay.append(let)
         return with_lets(block, stay, block.results)
+
+
+def _count(op: anf.Op) -> anf.Size | None:
+    """How often the body of a loop over numbers runs, or that of a comprehension with a known number of points."""
+    match op:
+        case anf.For(_, low, high):
+            return high - low
+        case anf.Comp(axes):
+            sizes = [extent(axis) for axis in axes]
+            known = [size for size in sizes if size is not None and (size.constant or 0) > 0]
+            return prod(known, start=anf.poly(1)) if len(known) == len(axes) else None
+        case _:
+            return None
 
 
 def _acts(let: anf.Let) -> bool:

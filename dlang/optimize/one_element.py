@@ -13,6 +13,7 @@ one distance, and nothing of the m is computed again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,7 +21,7 @@ from dlang.ir import anf
 from dlang.ir.affine import at_most_one
 from dlang.ir.comprehension_queries import extent
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import count_uses, map_bodies, map_inner, with_lets
+from dlang.ir.traverse import map_bodies, map_inner, with_lets
 from dlang.ir.types import I64
 from dlang.ops import figures
 from dlang.optimize.effects import consumed_by
@@ -34,17 +35,16 @@ def one_element(program: anf.Program) -> anf.Program:
 def _block(block: anf.Block) -> anf.Block:
     block = map_inner(block, _block)
     sparse: dict[anf.Var, _Sparse] = {}
-    uses: dict[anf.Var, int] = {}
-    changed: set[anf.Var] = set()
+    changed: set[anf.Var] | None = None
     lets = []
     for let in block.lets:
         if isinstance(let.op, anf.Comp):
-            let = _at_elements(let, let.op, sparse, uses) if sparse else let
+            let = _at_elements(let, let.op, sparse) if sparse else let
             for k, var in enumerate(let.vars):
                 one = _Sparse.of(let.op, k) if isinstance(let.op, anf.Comp) else None
-                if one is not None and not uses:
-                    uses, changed = count_uses(block), {v for other in block.lets for v in consumed_by(other.op)}
-                if one is not None and changed.isdisjoint(one.read):
+                if one is not None and changed is None:
+                    changed = {v for other in block.lets for v in consumed_by(other.op)}
+                if one is not None and changed is not None and changed.isdisjoint(one.read):
                     sparse[var] = one
         lets.append(let)
     return with_lets(block, lets, block.results)
@@ -88,23 +88,23 @@ class _Sparse:
         return _Sparse(op, op.body.results[k], d.index, position, kept, single)
 
 
-def _at_elements(let: anf.Let, op: anf.Comp, sparse: dict[anf.Var, _Sparse], uses: dict[anf.Var, int]) -> anf.Let:
+def _at_elements(let: anf.Let, op: anf.Comp, sparse: dict[anf.Var, _Sparse]) -> anf.Let:
     """A comprehension, done for the elements of a sparse array that it reads, if it gives 0 for others."""
     read = [inner.op.array for inner in op.body.lets if isinstance(inner.op, anf.Read)]
     for array in dict.fromkeys(v for v in read if v in sparse):
-        new = _for_one(op, array, sparse[array], uses[array])
+        new = _for_one(op, array, sparse[array])
         if new is not None:
             return anf.Let(let.vars, new, let.span)
     return let
 
 
-def _for_one(op: anf.Comp, array: anf.Var, one: _Sparse, uses: int) -> anf.Comp | None:
-    """The comprehension for the elements of an array that is so often used; None if other points may count."""
+def _for_one(op: anf.Comp, array: anf.Var, one: _Sparse) -> anf.Comp | None:
+    """The comprehension for the elements of an array; None if other points may count."""
     reads = [inner.op for inner in op.body.lets if isinstance(inner.op, anf.Read) and inner.op.array is array]
     axes = {a.var: a for a in op.axes}
     index = reads[0].index
     through = [axes.get(e.atom) if isinstance(e.atom, anf.Var) else None for e in index]
-    if uses != len(reads) or any(r.index != index for r in reads) or None in through or len(set(index)) < len(index):
+    if any(r.index != index for r in reads) or None in through or len(set(index)) < len(index):
         return None
     gone = through[one.position]
     assert gone is not None and isinstance(array.type, anf.Array)
@@ -140,6 +140,8 @@ def _is_zero(op: anf.Comp, array: anf.Var) -> bool:
                 none = read is array
             case anf.Prim("zero_safe_mul", (x, _)) | anf.Prim("neg", (x,)) | anf.Cast(arg=x):
                 none = is_zero(x)
+            case anf.Prim("mul", (anf.Lit(k), x)) | anf.Prim("mul" | "div", (x, anf.Lit(k))):
+                none = is_zero(x) and isinstance(k, float) and math.isfinite(k) and k != 0
             case anf.Prim("zero_safe_mul_both", (x, y)):
                 none = is_zero(x) or is_zero(y)
             case anf.Prim("add" | "sub", (x, y)) | anf.Prim("select", (_, x, y)):

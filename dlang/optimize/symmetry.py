@@ -5,8 +5,9 @@ derivative gives both. One of the sums is then the other, so only one side is ad
 go to memory at every pair.
 
 f(j, i) is compared with g(i, j) by a number for each expression, up to its sign: a - b has that of b - a and the other
-sign. Rounding is the same on both sides of zero, so the values are the same bits, but for the sign of a zero: -(a - b)
-is -0 where b - a is 0. What could tell zeros apart, as a divisor can, is therefore of another number.
+sign. An element of an array that a comprehension makes of its points is the expression that makes it. Rounding is the
+same on both sides of zero, so the values are the same bits, but for the sign of a zero: -(a - b) is -0 where b - a is
+0. What could tell zeros apart, as a divisor can, is therefore of another number.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import without_results
+from dlang.ir.comprehension_queries import point_of, without_results
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import dtype_of, is_float
 from dlang.ops.primitives import PRIMITIVES
+from dlang.optimize.producers import Producer
 
 
 def symmetry(program: anf.Program) -> anf.Program:
@@ -29,11 +31,21 @@ def symmetry(program: anf.Program) -> anf.Program:
 
 def _block(block: anf.Block) -> anf.Block:
     lets: list[anf.Let] = []
+    made: _Made = {}
     for let in block.lets:
         op = map_blocks(let.op, _block)
         let = with_op(let, let.vars, op)
-        lets += _of_one_side(let, op) if isinstance(op, anf.Comp) else [let]
+        if not isinstance(op, anf.Comp):
+            lets.append(let)
+            continue
+        lets += _of_one_side(let, op, made)
+        producer = Producer(op)
+        made |= {v: (producer, k) for k, v in enumerate(let.vars) if len(op.axes) > 1 and point_of(op, k) is not None}
     return with_lets(block, lets, block.results)
+
+
+_Made = dict[anf.Var, tuple[Producer, int]]
+"""Arrays of pairs that hold the value of each point of a comprehension, and where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +57,13 @@ class _Twin:
     negated: bool
 
 
-def _of_one_side(let: anf.Let, op: anf.Comp) -> list[anf.Let]:
+def _of_one_side(let: anf.Let, op: anf.Comp, made: _Made) -> list[anf.Let]:
     """A comprehension without what other results of it say, and what makes that of them."""
     for k, p in enumerate(op.axes):
         for q in op.axes[k + 1 :]:
             if _is_pair(op, p, q):
-                choices = [_twins(op, p.var, q.var), _twins(op, q.var, p.var)]
-                twins = max(choices, key=lambda twins_there: _benefit(op, twins_there))
+                # of as many, those that leave the sums of the outer axis: they stay in a register
+                twins = max(_twins(op, q.var, p.var, made), _twins(op, p.var, q.var, made), key=len)
                 if twins:
                     return _without(let, op, p.var, q.var, twins)
     return [let]
@@ -64,15 +76,10 @@ def _is_pair(op: anf.Comp, p: anf.Axis, q: anf.Axis) -> bool:
     return not any(s.mentions((p.var, q.var)) for axis in op.axes for s in (*axis.lows, *axis.highs))
 
 
-def _benefit(op: anf.Comp, twins: Sequence[_Twin]) -> tuple[int, int]:
-    """How many sums are left out; then how many of those go into larger arrays."""
-    return len(twins), sum(len(op.destinations[t.position].index) > 1 for t in twins)
-
-
-def _twins(op: anf.Comp, gone: anf.Var, stays: anf.Var) -> list[_Twin]:
+def _twins(op: anf.Comp, gone: anf.Var, stays: anf.Var, made: _Made) -> list[_Twin]:
     """Sums for each point of the axis `gone` that are sums for each point of the axis `stays`."""
     inner = {axis.var for axis in op.axes}
-    plain, exchanged = _Numbers(op, {}), None
+    plain, exchanged = _Numbers(op.body.lets, {}, _Table(made)), None
     out: list[_Twin] = []
     for position, a in enumerate(op.destinations):
         if not _is_sum(op, position, gone, stays):
@@ -85,7 +92,8 @@ def _twins(op: anf.Comp, gone: anf.Var, stays: anf.Var) -> list[_Twin]:
             if others != {v for i in b.index for v in i.atoms() if v in inner} - {stays}:
                 continue
             if exchanged is None:
-                exchanged = _Numbers(op, {gone: anf.poly(stays), stays: anf.poly(gone)}, plain.numbers)
+                exchange = {gone: anf.poly(stays), stays: anf.poly(gone)}
+                exchanged = _Numbers(op.body.lets, exchange, plain.table)
             first, second = exchanged.of(op.body.results[position]), plain.of(op.body.results[other])
             if first is not None and second is not None and first.number == second.number:
                 out.append(_Twin(position, other, first.negative != second.negative))
@@ -149,16 +157,39 @@ class _Value:
 
 
 @dataclass(slots=True)
-class _Numbers:
-    """Numbers of the scalars of a comprehension, with axes replaced."""
+class _Table:
+    """The numbers given so far, and the values of elements of arrays that were made. steps: how many lets of those are
+    still looked at, so that long chains of arrays are not gone through for each sum at their end."""
 
-    op: anf.Comp
-    replaced: dict[anf.Var, anf.Size]
+    made: _Made
     numbers: dict[object, int] = field(default_factory=dict)
+    elements: dict[object, _Value | None] = field(default_factory=dict)
+    steps: int = 200
+
+    def element(self, array: anf.Var, index: tuple[anf.Size, ...]) -> _Value | None:
+        """The value of an element, by what makes it."""
+        key = array, index
+        if key not in self.elements:
+            producer, k = self.made[array]
+            code = producer.code(k) or []
+            self.steps -= len(code)
+            points = zip(point_of(producer.op, k) or (), index, strict=True)
+            numbers = _Numbers(code, {axis: entry for axis, entry in points if axis is not None}, self)
+            self.elements[key] = numbers.of(producer.op.body.results[k])
+        return self.elements[key]
+
+
+@dataclass(slots=True)
+class _Numbers:
+    """Numbers of the scalars that the lets of a point compute, with axes replaced."""
+
+    lets: Sequence[anf.Let]
+    replaced: dict[anf.Var, anf.Size]
+    table: _Table
     known: dict[anf.Var, _Value | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for let in self.op.body.lets:
+        for let in self.lets:
             value = self.value(let)
             for var in let.vars:
                 self.known[var] = value
@@ -172,7 +203,8 @@ class _Numbers:
         return self.numbered(("literal", repr(atom.value), atom.dtype))
 
     def numbered(self, key: object, negative: bool = False, certain: bool = True) -> _Value:
-        return _Value(self.numbers.setdefault(key, len(self.numbers)), negative, certain)
+        numbers = self.table.numbers
+        return _Value(numbers.setdefault(key, len(numbers)), negative, certain)
 
     def size(self, size: anf.Size) -> anf.Size | None:
         """A size with axes replaced, unless it mentions what is computed."""
@@ -197,8 +229,12 @@ class _Numbers:
                 new = self.size(size)
                 return None if new is None else self.numbered(("size", new))
             case anf.Read(array, index):
-                at = [self.size(i) for i in index]
-                return None if None in at else self.numbered(("read", array, tuple(at)))
+                at = tuple([new for i in index if (new := self.size(i)) is not None])
+                if len(at) < len(index):
+                    return None
+                if array in self.table.made and self.table.steps > 0 and all(i.atom is not None for i in at):
+                    return self.table.element(array, at)
+                return self.numbered(("read", array, at))
             case _:
                 return None
 
