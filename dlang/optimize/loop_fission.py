@@ -100,10 +100,11 @@ def split_by_state(let: anf.Let, loop: anf.For, cheaply: bool) -> list[anf.Let]:
 
 def numbers_first(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:
     """A comprehension of the numbers that iterations find by comprehensions of their own, without the state, and the
-    loop that reads them; none if there are no such numbers.
+    loop that reads them; none if there are no such numbers, or if none of them says where an array is changed.
 
-    A check may be in one of both alone, so that the one that fails first is the same. An iteration gives the other loop
-    no array, and what costs nothing is computed again there.
+    Terms of sums are left to `loop_points.py`, which keeps no number of all iterations. A check may be in one of both
+    alone, so that the one that fails first is the same. An iteration gives the other loop no array, and what costs
+    nothing is computed again there.
     """
     count = loop.high - loop.low
     if loop.early or not loop.params or not known.at_least_zero(count):
@@ -134,6 +135,9 @@ def numbers_first(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let
     numbers = [v for v in outer_mentions(body) if v in found]
     if not numbers or not all(isinstance(v.type, anf.Scalar) and v.type.dtype in anf.DTYPES for v in numbers):
         return []
+    places = {v for inner in rest for e in _changed_at(inner.op) for v in e.atoms()}
+    if places.isdisjoint(numbers):
+        return []
     if not {v for let in arrays_of for v in let.vars}.isdisjoint(v for let in before for v in mentioned(let.op)):
         return []  # it would be computed twice
     keep = anf.Reduce((count,), (anf.poly(loop.index) - loop.low,), "set")
@@ -146,6 +150,17 @@ def numbers_first(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let
         anf.Let(arrays, Renaming({}, renew=True).op(comp), let.span),
         anf.Let(let.vars, replace(loop, body=body), let.span),
     ]
+
+
+def _changed_at(op: anf.Op) -> list[anf.Size]:
+    """The entries of the indices at which an operation changes arrays that are there before."""
+    match op:
+        case anf.Update(_, index, _):
+            return [*index]
+        case anf.Comp(destinations=destinations):
+            return [e for d in destinations if d.into is not None for e in d.index]
+        case _:
+            return []
 
 
 def _without_arrays(lets: Sequence[anf.Let], rest: Sequence[anf.Let]) -> tuple[list[anf.Let], list[anf.Let]]:

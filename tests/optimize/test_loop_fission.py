@@ -128,10 +128,10 @@ NUMBERS = {
   var s = 0.0
   var sums = 0.0 * x
   for i in 2..n {
-    let greatest = max([cos(v) * x[i] for v in y[i - 1]])
+    let greatest = argmax([cos(v) * x[i] for v in y[i - 1]])
     let least = min([cos(v) - x[i] for v in y[i - 1]])
-    s += greatest * least
-    sums[i % 3] += greatest - x[i]
+    s += x[greatest] * least
+    sums[greatest] += least - x[i]
   }
   s + sum(sums ** 3)""",
 }
