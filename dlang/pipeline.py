@@ -211,8 +211,8 @@ PASSES: tuple[CorePass, ...] = (
     Pass("last_guards", lambda program, to: guards(program, to.entries, last=True), PRODUCTS,
          "the same once more, when derivatives are expanded", needs=_EXPANDED),
     _plain("symmetry", symmetry, PRODUCTS, "adds up sums over both sides of pairs once", needs=_NESTS),
-    _plain("contractions", contractions, PRODUCTS, "finds the products of arrays", needs=_NESTS | _EXPANDED,
-           gives=_CONTRACTED),
+    Pass("contractions", lambda program, to: contractions(program, bool(to.given)), PRODUCTS,
+         "finds the products of arrays", needs=_NESTS | _EXPANDED, gives=_CONTRACTED),
     # before fusion, which would take invariant arrays into the loop
     _plain("hoist", hoist, PRODUCTS, _HOIST, exact=True),
     # before fusion, which would mix what is early with the rest

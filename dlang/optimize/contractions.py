@@ -42,12 +42,13 @@ class _Around:
     """The facts around some code.
 
     indices: of the loops, which are within their bounds there; states: of the loops; passing: the arrays of the block
-    that need not be there (`one_pass.py`).
+    that need not be there (`one_pass.py`). apart: as for `contractions`.
     """
 
     indices: tuple[anf.Axis, ...] = ()
     states: frozenset[anf.Var] = frozenset()
     passing: frozenset[anf.Var] = frozenset()
+    apart: bool = False
 
     def inside(self, loop: anf.For) -> _Around:
         """Returns what is known around the body of a loop."""
@@ -55,15 +56,16 @@ class _Around:
         return replace(self, indices=indices, states=self.states | set(loop.params))
 
 
-def contractions(program: anf.Program) -> anf.Program:
-    """The program with its products recognised, outside of other comprehensions."""
-    return map_bodies(program, partial(_block, around=_Around()))
+def contractions(program: anf.Program, apart: bool = False) -> anf.Program:
+    """The program with its products recognised, outside of other comprehensions. apart: whether its operands may be
+    there before the products are asked for, so that they are not computed where they are multiplied."""
+    return map_bodies(program, partial(_block, around=_Around(apart=apart)))
 
 
 def _block(block: anf.Block, around: _Around) -> anf.Block:
     lets: list[anf.Let] = []
     terms = LightElements(block)
-    around = replace(around, passing=in_one_pass(block))
+    around = replace(around, passing=frozenset() if around.apart else in_one_pass(block))
     for let in block.lets:
         if isinstance(let.op, anf.Comp):
             opened = terms.opened(let.op)
