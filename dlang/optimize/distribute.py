@@ -469,7 +469,8 @@ def _moved(s: _Split, let: anf.Let, op: anf.Comp, whole: set[anf.Var], depth: in
 def _certify(s: _Split, op: anf.Comp | None, depth: int) -> None:
     """Moves checks to the front, of which what they certify is stored: those that an inner comprehension relies on.
 
-    Without one, those that depend on fewer axes than there are: each is then made once for each of their points.
+    Without one, those of data that depend on fewer axes than there are: each is then made once for each of their
+    points. A check of what is computed from axes alone stays, since it costs little, and its index keeps its form.
     """
     for position, let in enumerate(s.body):
         if not isinstance(let.op, anf.Assert) or any(v in s.pinned for v in free_vars(let.op)):
@@ -482,6 +483,8 @@ def _certify(s: _Split, op: anf.Comp | None, depth: int) -> None:
             continue
         lets = [*pruned(s.body[:position], free_vars(let.op)), let]
         if any(isinstance(x.op, anf.Assert) or (op is None and takes_long(x.op)) for x in lets[:-1]):
+            continue
+        if op is None and not any(isinstance(x.op, anf.Read) for x in lets):
             continue
         space = _project(s, s.depends[let.vars[0]], lets)
         if op is None and space.whole:
