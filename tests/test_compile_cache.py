@@ -52,8 +52,8 @@ print(dlang.compilations(), *[x for x in ("lark", "dlang.ad.expand", "dlang.type
 NEEDED_BY_A_CALL = {
     *("dlang.codegen.abi", "dlang.codegen.llvm"),
     *(f"dlang.codegen.llvm.{x}" for x in (
-        "call_values", "capi", "collector", "dispatch", "emitter", "jit", "microkernel", "objects", "panels",
-        "pieces", "pool", "registry", "support", "texts", "waiting", "windows",
+        "access_checks", "call_values", "capi", "collector", "dispatch", "emitter", "jit", "microkernel", "objects",
+        "panels", "pieces", "pool", "registry", "support", "texts", "waiting", "windows",
     )),
     *(f"dlang.ir.{x}" for x in ("crossing", "errors", "terms")),
     *("dlang.grammar.parts", "dlang.specialize.structs", "dlang.specialize.types"),

@@ -40,13 +40,16 @@ INNER = ("y[j] > 0.3", "y[j] * x[i] > 0.1", "j > i", "j % 2 == 0")
 
 
 def generated(rng: random.Random) -> str:
-    """A function of x: f64[n] and y: f64[m], whose arms store: others may become selections, which do both arms."""
+    """A function of x: f64[n] and y: f64[m], whose arms store: others may become selections, which do both arms.
+
+    What they store needs another element that may have changed: then iterations are no points.
+    """
 
     def value() -> str:
         return f"{rng.choice(FLOATS)} {rng.choice('+-*')} {rng.choice(FLOATS)}"
 
     def statement() -> str:
-        update = f"z[i] += {value()}"
+        update = f"z[i] = z[i % 2] + {value()}"
         match rng.randrange(7):
             case 0:
                 return f"for i < n {{ if {rng.choice(CONDITIONS)} {{ {update} }} }}"
@@ -57,9 +60,8 @@ def generated(rng: random.Random) -> str:
             case 3:
                 return f"for i < n {{ if {rng.choice(CONDITIONS)} {{ break }}\n {update} }}"
             case 4:
-                return (
-                    f"for i < n {{ for j < m {{ if {rng.choice(INNER)} {{ w[j] += y[j] * {rng.choice(FLOATS)} }} }} }}"
-                )
+                inner = f"w[j] = w[j % 2] + y[j] * {rng.choice(FLOATS)}"
+                return f"for i < n {{ for j < m {{ if {rng.choice(INNER)} {{ {inner} }} }} }}"
             case 5:
                 term = rng.choice(FLOATS).replace("[i]", "[j]").replace("i %", "j %")
                 return f"for i < n {{ for j < i {{ z[j] += {term} * x[i] }} }}"
