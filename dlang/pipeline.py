@@ -136,7 +136,6 @@ _CSE = "computes equal values once"
 _DCE = "drops what nobody uses, and results and state that nobody reads"
 _HOIST = "moves out of loops what does not change in them"
 _NARROW = "computes where they are read elements of which few are read"
-_SHORT = "writes out short axes of known length"
 _IDLE = "makes nothing for loops without iterations, nor for arms that do not run"
 _THREADING = "joins branches whose conditions another has decided"
 
@@ -170,7 +169,7 @@ PASSES: tuple[CorePass, ...] = (
     # what nobody uses depends on axes, and so does what a comprehension makes beside it
     _plain("dce", dce, NORMAL, _DCE, exact=True, again=True),
     _plain("one_element", one_element, NORMAL, "computes what is 0 but for one element of a row for that element"),
-    _plain("short_axes", short_axes, NORMAL, _SHORT),
+    _plain("short_axes", short_axes, NORMAL, "writes out short axes of known length"),
     _plain("joined_arrays", joined_arrays, NORMAL, "computes the elements of joined arrays where they are read",
            exact=True),
     _plain("vectorise_loops", vectorise_loops, NORMAL,
@@ -179,8 +178,6 @@ PASSES: tuple[CorePass, ...] = (
     # elements of an array that a loop made, and that are one number, depend on no axis
     _plain("simplify", partial(simplify, nests=False), NORMAL, _SIMPLIFY, exact=True, again=True),
     _plain("distribute", distribute, NORMAL, "splits comprehensions into perfect nests", gives=_NESTS),
-    # of comprehensions that were loops
-    _plain("short_axes", short_axes, NORMAL, _SHORT, again=True),
     _plain("narrow", narrow, NORMAL, _NARROW, needs=_NESTS, exact=True),
     _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True, again=True),
     _plain("cse", cse, NORMAL, _CSE, exact=True, again=True),

@@ -21,16 +21,7 @@ from dlang.ir.comprehension_queries import arms_giving, done_whole, taken_apart
 from dlang.ir.traverse import map_bodies, map_inner, mentioned
 from dlang.ops.monoids import COMBINE
 from dlang.optimize.unroll import unrolled
-from dlang.optimize.write_out import (
-    Around,
-    Short,
-    adds_products,
-    are_few,
-    is_choice,
-    is_code_of_points,
-    values,
-    written,
-)
+from dlang.optimize.write_out import Around, Short, adds_products, are_few, is_choice, values, written
 
 
 def short_axes(program: anf.Program) -> anf.Program:
@@ -76,11 +67,11 @@ def _short(op: anf.Comp) -> Short | None:
     axes = tuple([axis for axis in op.axes if values(axis)])
     variables = [axis.var for axis in axes]
     longer = [axis for axis in op.axes if axis not in axes]
-    if not axes or not longer or not are_few(axes, op.body):
+    if not axes or not longer or not are_few(axes, len(op.body.lets)):
         return None
     if any(size.mentions(variables) for axis in longer for size in (*axis.lows, *axis.highs)):
         return None
-    if not is_code_of_points(op.body) or adds_products(op, longer):
+    if not all(let.op.IS.point for let in op.body.lets) or adds_products(op, longer):
         return None
     inside = {v for let in op.body.lets for v in let.vars}
     if any(entry.mentions(inside) for d in op.destinations for entry in d.index):

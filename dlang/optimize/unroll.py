@@ -28,7 +28,6 @@ from dlang.optimize.write_out import (
     adds_products,
     are_few,
     is_choice,
-    is_code_of_points,
     places,
     with_arms,
     written,
@@ -170,7 +169,7 @@ def _short(vars: Sequence[anf.Var], op: anf.Comp, early: bool) -> Short | None:
     """How a comprehension can be written out; None if it can't."""
     if not op.axes:
         return _one_point(vars, op)
-    if not are_few(op.axes, op.body) or not is_code_of_points(op.body):
+    if not are_few(op.axes, len(op.body.lets)) or not all(let.op.IS.point for let in op.body.lets):
         return None
     if _changes_elements(op):
         return Short(op.axes, ((),) * len(op.destinations))

@@ -15,7 +15,7 @@ from math import prod
 from dlang.ir import anf
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import substitute
-from dlang.ir.traverse import mentioned, op_blocks, parts, walk, with_lets, with_op
+from dlang.ir.traverse import mentioned, op_blocks, parts, with_lets, with_op
 from dlang.ir.types import BOOL, I64, array_type, dtype_of, type_of
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE, MONOIDS, STAYS
@@ -72,14 +72,8 @@ def values(axis: anf.Axis) -> range | None:
     return range(int(low), int(high))
 
 
-def is_code_of_points(body: anf.Block) -> bool:
-    """Tells whether a body only computes numbers of a point, in arms of branches, too."""
-    return all(let.op.IS.point or isinstance(let.op, anf.If) for let in walk(body))
-
-
-def are_few(axes: Sequence[anf.Axis], body: anf.Block) -> bool:
-    """Tells whether a body may be written out at each point of some axes."""
-    code = sum(1 for _ in walk(body))
+def are_few(axes: Sequence[anf.Axis], code: int = 0) -> bool:
+    """Tells whether code of so many operations may be written out at each point of some axes."""
     points = prod([len(values(axis) or ()) for axis in axes])
     return 0 < points <= figures.WRITTEN_OUT_POINTS and points * code <= figures.WRITTEN_OUT
 

@@ -28,28 +28,6 @@ fn s2(x: f64[n], y: f64[n]) -> f64 {
   total
 }
 """,
-    "elements at an index that the rows have": """
-fn s0(x: f64[n], m: f64[n, k], c: i64[n]) -> f64 =
-  sum(sum(tanh(sum(m[c[i], j] * f64(l) for l < 3)) for i < n) for j < k)
-fn s1(x: f64[n], m: f64[n, k], c: i64[n]) -> f64 {
-  let rows = m[c]
-  sum([[tanh({ var s = 0.0; for l < 3 { s += rows[i, j] * f64(l) }; s }) for j < k] for i < n])
-}
-fn s2(x: f64[n], m: f64[n, k], c: i64[n]) -> f64 =
-  sum([[tanh(m[c[i], j] * 3.0) for j < k] for i < n])
-""",
-    "rows that are the same": """
-fn s0(x: f64[n], w: f64[k]) -> f64 = sum(x) + f64(n) * sum(sum(w[j] * f64(l) for l < 3) ** 2 for j)
-fn s1(x: f64[n], w: f64[k]) -> f64 {
-  let a = [sum(w[j] * f64(l) for l < 3 if f64(l) > 0.0) for i < n, j < k]
-  sum(x) + sum(sum(a[i, j] ** 2 for j < k) for i < n)
-}
-fn s2(x: f64[n], w: f64[k]) -> f64 {
-  var a = zeros(n, k)
-  for l < 3 { for i < n { for j < k { if f64(l) > 0.0 { a[i, j] += w[j] * f64(l) } } } }
-  sum(x) + sum(a ** 2)
-}
-""",
     "updates under a condition": """
 fn s0(x: f64[n], w: f64[k]) -> f64 = sum(where(w[j] > x[i], w[j] * x[i], 0.0) ** 2 for i, j)
 fn s1(x: f64[n], w: f64[k]) -> f64 {
