@@ -76,7 +76,7 @@ def interrupts_are_not_ignored() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-QUICK = ("ad", "benchmarks", "optimize", "programs", "python", "specialize", "stdlib")
+QUICK = ("ad", "benchmarks", "codegen", "optimize", "programs", "python", "specialize", "stdlib")
 """Folders of tests that compile much and compute little: the level of machine code changes no bit of a result."""
 
 
