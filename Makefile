@@ -28,7 +28,9 @@ test: venv
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/python -m compileall -q dlang  # once, and not in each of the processes that begin together
-	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -q -n 3 --dist worksteal && wait $$types
+	# the tests are collected once before, so that their bytecode is there for the processes that begin together
+	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -q --collect-only >/dev/null; \
+		$(BIN)/python -m pytest -q -n 3 --dist worksteal && wait $$types
 	$(BIN)/dlc fmt --check stdlib examples
 	$(BIN)/dlc test --jobs 2 $(LANGUAGE_TESTS)
 
@@ -43,7 +45,8 @@ coverage: venv
 
 # What `make test` leaves out because it takes long, and that needs nothing else.
 test-slow: venv
-	$(BIN)/python -m pytest -q -n 2 -m slow tests/ad tests/stdlib tests/programs tests/fuzz tests/benchmarks
+	$(BIN)/python -m pytest -q -n 2 -m slow tests/ad tests/stdlib tests/programs tests/fuzz tests/benchmarks \
+		tests/test_compile_time.py
 
 # Programs whose loops are kernels of an emulated GPU: all that `make test` leaves out because it takes minutes. Needs a
 # C++ compiler.

@@ -423,7 +423,11 @@ def exponent(few: int, more: int, most: int) -> float:
     return math.log2(max(most - more, 1) / max(more - few, 1))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+SELDOM = [pytest.param(name, marks=pytest.mark.slow) if k % 2 else name for k, name in enumerate(PROGRAMS)]
+"""Every other program waits for `make test-slow`: all of them take a minute."""
+
+
+@pytest.mark.parametrize("name", SELDOM)
 def test_the_work_of_compiling_is_linear_in_the_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DLANG_CACHE_SIZE", "0")  # nothing is kept of a program, nor read
     write, n = PROGRAMS[name]
