@@ -107,7 +107,7 @@ class Comp(Step):
                 self._fill(run, batch, Frame(inner, batch.n), sinks, whole or frame.n is not None)
             low = stop
         run.count(self.let, sum(s.written for s in sinks), sum(s.moved for s in sinks))
-        run.passed(frame, [s.data for s in sinks if s.fresh and s.shape], bool(axes))
+        run.passed(frame, [s.data for s in sinks if s.fresh and s.shape])
         return [s.result() for s in sinks]
 
     def _fill(self, run: Interpreter, batch: Batch, frame: Frame, sinks: Sequence[Sink], whole: bool) -> None:

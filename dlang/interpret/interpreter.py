@@ -75,10 +75,9 @@ class Interpreter:
     recursion has to end.
 
     counts: operations by the name of the op that they belong to. copies: how many `Copy` ran. passes: over arrays: how
-    many comprehensions with axes, products and the like ran, not counting those at the points of a comprehension.
-    allocated: bytes of the arrays that were made, whether they were alive at once or not. counted: checks whose
-    messages begin so always hold; how many points have come to each. recursive: the functions that call themselves,
-    perhaps by others.
+    many comprehensions, products and the like ran, not counting those at the points of a comprehension. allocated:
+    bytes of the arrays that were made, whether they were alive at once or not. counted: checks whose messages begin so
+    always hold; how many points have come to each. recursive: the functions that call themselves, perhaps by others.
     """
 
     def __init__(
@@ -198,9 +197,9 @@ class Interpreter:
         """Counts what one operation took. moved: bytes that it read and wrote."""
         self.counts[type(let.op).__name__] += operations
 
-    def passed(self, frame: Frame, arrays: Sequence[Any], over: bool = True) -> None:
-        """Counts a pass over arrays that makes others; or what sets single elements, unless it goes over axes."""
-        self.passes += over and frame.n is None
+    def passed(self, frame: Frame, arrays: Sequence[Any]) -> None:
+        """Counts a pass over arrays that makes others."""
+        self.passes += frame.n is None
         if arrays:
             self.made(frame, arrays)
 
