@@ -468,14 +468,17 @@ fn f(x: f64[n], k: i64[n]) -> f64 {
   sum(q)
 }
 """),
-    "a window whose size only the run knows": Case("""
+    "a window whose size only the run knows": Case(
+        """
 fn f(x: f64[n], k: i64[n]) -> f64 {
   var q = x
   let w = k[0] % 3 + 2
   for i in w..n { q[i] = 0.5 * sum(q[i - j - 1] * q[i - 1] * x[l] for j < w, l < 2) }
   sum(q)
 }
-"""),
+""",
+        (24, 50),
+    ),  # of which both have a window of four
     "a window of another array's size": Case("""
 fn g0(x: f64[n], w: f64[m], k: i64[n]) -> f64 {
   var q = x
