@@ -477,8 +477,8 @@ fn f(x: f64[n], k: i64[n]) -> f64 {
   sum(q)
 }
 """,
-        (24, 50),
-    ),  # of which both have a window of four
+        (28, 56),
+    ),  # of which both have a window of three
     "a window of another array's size": Case("""
 fn g0(x: f64[n], w: f64[m], k: i64[n]) -> f64 {
   var q = x
