@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from dlang.inequalities import SUM
-from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Atom, Cast, IndexExpr, Lit, Op, Prim, Scalar
+from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Atom, Cast, IndexExpr, Lit, Op, Prim
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.types import BOOL, dtype_of
 from dlang.ops.dtypes import DTYPES, rounded
@@ -266,12 +266,8 @@ def _div(walk: Rewriter, x: Atom, y: Atom) -> Simpler:
         if reciprocal is not None:
             return Prim("mul", (x, Lit(reciprocal, y.dtype)))
     match walk.definition(y):
-        case Prim("sqrt", (z,)) if dtype_of(z) in ("f64", "f32"):
-            if is_number(x, 1):
-                return Prim("rsqrt", (z,))
-            if isinstance(x, Lit) and _exact_reciprocal(float(x.value), x.dtype) is not None:
-                return Prim("mul", (x, walk.emit(Prim("rsqrt", (z,)), Scalar(dtype_of(z)))))
-            return None
+        case Prim("sqrt", (z,)) if is_number(x, 1) and dtype_of(z) in ("f64", "f32"):
+            return Prim("rsqrt", (z,))
         case _:
             return None
 
