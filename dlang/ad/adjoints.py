@@ -30,6 +30,7 @@ from dlang.ir.traverse import (
     pruned,
     pruned_block,
     type_vars,
+    used_by,
     walk,
 )
 from dlang.ir.types import I64, is_float
@@ -128,7 +129,7 @@ class Adjoints:
             bars = both.body.results[results:]
             stay = {k for k, let in enumerate(both.body.lets) if is_effectful(let.op, effectful)}
             lets = pruned(both.body.lets, bars, stay=stay)
-            needed = {v for let in lets for v in free_vars(let.op)} | {v for v in bars if isinstance(v, anf.Var)}
+            needed = {v for let in lets for v in used_by(let)} | {v for v in bars if isinstance(v, anf.Var)}
             passed = tuple([k for k, p in enumerate(both.params[:params]) if p in needed or p.type == I64])  # all sizes
             renaming = Renaming({}, renew=True)
             formals = [renaming.bind(both.params[k]) for k in (*passed, *range(params, len(both.params)))]

@@ -23,7 +23,7 @@ from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, mentioned, parts, pruned, walk
+from dlang.ir.traverse import free_vars, mentioned, parts, pruned, used_by, walk
 from dlang.ir.types import dtype_of, type_of
 
 
@@ -98,7 +98,7 @@ def _is_repeated(let: anf.Let) -> bool:
 
 def _sources(names: Iterable[anf.Var], lets: Sequence[anf.Let]) -> set[anf.Var]:
     """The variables of which lets compute others, and these."""
-    return {*names, *(v for let in pruned(lets, names) for v in free_vars(let.op))}
+    return {*names, *(v for let in pruned(lets, names) for v in used_by(let))}
 
 
 def _differing(loop: anf.For, local: Set[anf.Var]) -> set[anf.Var]:

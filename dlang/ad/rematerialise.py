@@ -25,7 +25,7 @@ from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.comprehension_queries import point_of
 from dlang.ir.terms import WIDTHS
-from dlang.ir.traverse import free_vars, mentioned, parts, pruned, type_vars, walk
+from dlang.ir.traverse import free_vars, mentioned, parts, pruned, type_vars, used_by, walk
 from dlang.ir.types import I64, dtype_of, is_float, product
 from dlang.ops import figures
 from dlang.ops.primitives import COST
@@ -235,7 +235,7 @@ class _Chooser:
                 )
             case _:
                 return None
-        operands = [a for a in (*free_vars(let.op), *type_vars(v.type)) if a in self.bound and not self.is_free(a)]
+        operands = [a for a in (*used_by(let), *type_vars(v.type)) if a in self.bound and not self.is_free(a)]
         costs = [_cost(inner.op, operands) for inner in body]
         cost = nominal(_elements(v.type)) * sum([c for c in costs if c is not None])
         if None in costs or cost >= self.saving(v):
@@ -250,7 +250,7 @@ def _in_order(lets: Sequence[anf.Let]) -> list[anf.Let]:
 
     def go(let: anf.Let) -> None:
         if let.vars[0] not in out:
-            for v in (*free_vars(let.op), *(size for made_var in let.vars for size in type_vars(made_var.type))):
+            for v in (*used_by(let), *(size for made_var in let.vars for size in type_vars(made_var.type))):
                 if v in makers and makers[v] is not let:
                     go(makers[v])
             out[let.vars[0]] = let

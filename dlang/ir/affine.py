@@ -13,7 +13,7 @@ from itertools import permutations
 from dlang.inequalities import LARGEST, Facts
 from dlang.ir.anf import Array, Atom, Axis, Block, Comp, Function, Let, Lit, Scalar, Size, Type, Var, fresh, poly
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import free_vars, parts
+from dlang.ir.traverse import parts, used_by
 from dlang.polynomials import Coefficient, Poly, TooManyTerms
 
 Box = Mapping[Var, tuple[Size, Size]]  # axis -> least and greatest value, in what is not an axis
@@ -445,7 +445,7 @@ def dependencies(lets: Sequence[Let], axes: Sequence[Axis]) -> dict[Var, set[Var
     depends: dict[Var, set[Var]] = {}
     for let in lets:
         axes_of_let: set[Var] = set()
-        for v in free_vars(let.op):
+        for v in used_by(let):
             if v in names:
                 axes_of_let.add(v)
             else:

@@ -59,6 +59,7 @@ from dlang.ir.terms import (
     is_handle as is_handle,
     is_reference as is_reference,
     poly as poly,
+    scalar as scalar,
 )
 
 if TYPE_CHECKING:
@@ -518,9 +519,13 @@ Op = (
 # ---- programs --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Let:
+    """An operation, and the variables that its results are bound to. used: kept by `traverse.py`, which finds them
+    once: the free variables of the operation."""
+
     vars: tuple[Var, ...]
     op: Op
     span: Span | None = None
+    used: tuple[Var, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
 
 Mentions = tuple[tuple[Var, ...], tuple[Var, ...]]  # of variables in a block, and what is bound there

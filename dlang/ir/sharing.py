@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge, at_most_one, dependencies, hull, shadow
 from dlang.ir.errors import IRError
-from dlang.ir.traverse import free_vars, needed, op_blocks
+from dlang.ir.traverse import needed, op_blocks, used_by
 from dlang.ir.types import array_type, dtype_of
 from dlang.ops import figures
 from dlang.ops.primitives import COST
@@ -64,7 +64,7 @@ def liftable(
         if over == everything or let.op.IS.view:
             continue
         long = takes_long(let.op) and (bool(let.vars) or may_matter(let))
-        if long or (let.vars and any(v in by_axes.get(over, ()) for v in free_vars(let.op))):
+        if long or (let.vars and any(v in by_axes.get(over, ()) for v in used_by(let))):
             groups.setdefault(over, set()).add(k)
             by_axes.setdefault(over, set()).update(let.vars)
     out: list[Liftable] = []
@@ -73,7 +73,7 @@ def liftable(
         wanted = {v for v in used if v in in_group}
         for k, let in enumerate(body):
             if k not in members:
-                wanted |= {v for v in free_vars(let.op) if v in in_group}
+                wanted |= {v for v in used_by(let) if v in in_group}
         stored = tuple([v for let in body for v in let.vars if v in wanted])
         failing = {k for k in members if may_matter(body[k])}
         local = {v for let in body for v in let.vars} | everything | depends.keys()
@@ -85,8 +85,9 @@ def liftable(
 
 def _axes_of(let: anf.Let, depends: Mapping[anf.Var, set[anf.Var]], axes: Set[anf.Var]) -> frozenset[anf.Var]:
     """The axes that a let of a body depends on."""
-    sets_of_axes = [{v} & axes | depends.get(v, set()) for v in free_vars(let.op)]
-    return frozenset(depends[let.vars[0]] if let.vars else set[anf.Var]().union(*sets_of_axes))
+    if let.vars:
+        return frozenset(depends[let.vars[0]])
+    return frozenset(set[anf.Var]().union(*[{v} & axes | depends.get(v, set()) for v in used_by(let)]))
 
 
 def _with_checks(
@@ -104,7 +105,7 @@ def _with_checks(
             checks.append(k)
     if not checks:
         return [*places]
-    named = [v for k in checks for v in free_vars(body[k].op)]
+    named = [v for k in checks for v in used_by(body[k])]
     return sorted({*places, *checks, *needed(body[: failing[-1]], named)})
 
 

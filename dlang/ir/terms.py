@@ -7,6 +7,7 @@ earlier is loaded and called by its signatures alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count
 
 from dlang.ops.dtypes import (
@@ -39,6 +40,12 @@ class Scalar:
     """One number, truth value, text (a reference to its bytes), or a handle to a node of a datatype."""
 
     dtype: str
+
+
+@cache
+def scalar(dtype: str) -> Scalar:
+    """The type of a scalar; the same object each time, since types of literals are asked for very often."""
+    return Scalar(dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ class Lit:
 
     @property
     def type(self) -> Scalar:
-        return Scalar(self.dtype)
+        return scalar(self.dtype)
 
 
 Atom = Var | Lit

@@ -278,6 +278,15 @@ def free_vars(x: anf.Op | anf.Block | anf.Function) -> list[anf.Var]:
     return [v for v in counts if v not in inside]
 
 
+def used_by(let: anf.Let) -> tuple[anf.Var, ...]:
+    """The free variables of the operation of a let, once each, in the order of first mention; found once."""
+    used = let.used
+    if used is None:
+        used = tuple(free_vars(let.op))
+        object.__setattr__(let, "used", used)
+    return used
+
+
 def bound_vars(x: anf.Op | anf.Block) -> list[anf.Var]:
     """Every variable bound inside an operation or block, at any depth."""
     bound: list[anf.Var] = []
@@ -455,7 +464,7 @@ def needed(
         let = lets[k]
         if k in stay or not wanted.isdisjoint(let.vars):
             out.append(k)
-            wanted.update(free_vars(let.op))
+            wanted.update(used_by(let))
             for v in let.vars:
                 wanted.update(type_vars(v.type))
     return out[::-1]

@@ -31,7 +31,7 @@ def array_type(array: anf.Atom) -> anf.Array:
 
 def type_of(dtype: str, shape: Sequence[anf.Size]) -> anf.Type:
     """An array type, or a scalar's if there are no axes."""
-    return anf.Array(dtype, tuple(shape)) if shape else anf.Scalar(dtype)
+    return anf.Array(dtype, tuple(shape)) if shape else anf.scalar(dtype)
 
 
 def product(sizes: Iterable[anf.Size]) -> anf.Size:

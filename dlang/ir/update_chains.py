@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dlang.ir import anf
-from dlang.ir.traverse import free_vars, mentioned
+from dlang.ir.traverse import mentioned, used_by
 from dlang.ir.writes import Continues, How, links
 
 
@@ -77,7 +77,7 @@ class UpdateChains:
                 anf.For(params=params, init=init, body=body, early=early)
                 | anf.While(params=params, init=init, body=body, early=early)
             ):
-                self.uses.append((dict.fromkeys(free_vars(let.op), 1), 0))  # all of it may be used again
+                self.uses.append((dict.fromkeys(used_by(let), 1), 0))  # all of it may be used again
                 self.add(body, level + 1)
                 if isinstance(let.op, anf.While):
                     self.add(let.op.condition, level + 1)
@@ -172,7 +172,7 @@ def last_uses(block: anf.Block) -> dict[anf.Var, int]:
     just the ones from around these."""
     last: dict[anf.Var, int] = {}
     for position, let in enumerate(block.lets):
-        for var in free_vars(let.op):
+        for var in used_by(let):
             last[var] = position
     for result in block.results:
         if isinstance(result, anf.Var):

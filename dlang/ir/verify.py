@@ -167,7 +167,7 @@ class _Verifier(Checker):
                     if arg not in self.scope.visible:
                         self.scope.atom(arg)
                 dtype = self.primitive(op)
-                self.gives(let, (anf.Scalar(dtype),))
+                self.gives(let, (anf.scalar(dtype),))
                 self.scope.bind(let.vars)
                 if dtype == "bool":
                     self.equality(let, op)
@@ -176,7 +176,7 @@ class _Verifier(Checker):
             case anf.Read():  # and most others
                 self.scope.atom(op.array)
                 self.scope.sizes(op.index)
-                self.gives(let, (anf.Scalar(self.rank(op.array, len(op.index), "the index").dtype),))
+                self.gives(let, (anf.scalar(self.rank(op.array, len(op.index), "the index").dtype),))
                 self.scope.bind(let.vars)
                 return
             case anf.Comp():

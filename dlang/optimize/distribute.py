@@ -31,6 +31,7 @@ from dlang.ir.traverse import (
     parts,
     pruned,
     type_vars,
+    used_by,
     walk,
     with_body,
 )
@@ -192,7 +193,7 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, repeats: Repeats, depth
             s.depends |= _dependence(new, s)
             if s.pinned.intersection(inner.vars):
                 s.pinned |= set(new.vars)
-            if isinstance(new.op, anf.Assert) or any(v in s.checked for v in free_vars(new.op)):
+            if isinstance(new.op, anf.Assert) or any(v in s.checked for v in used_by(new)):
                 s.checked |= set(new.vars)
     results = tuple(s.moved.atom(a) for a in op.body.results)
     index_vars = {v for d in op.destinations for e in d.index for v in e.atoms()}
@@ -266,7 +267,7 @@ def _apart(let: anf.Let, s: _Split) -> list[anf.Let]:
         return {a for v in atoms for a in ({v} if v in names else local.get(v, s.depends.get(v, set())))}
 
     for inner in op.body.lets:
-        local.update(dict.fromkeys(inner.vars, found(free_vars(inner.op))))
+        local.update(dict.fromkeys(inner.vars, found(used_by(inner))))
     shared = found(v for a in op.axes for b in (*a.lows, *a.highs) for v in b.atoms())
     needs = [
         {result, *([] if d.into is None else [d.into]), *(v for e in (*d.shape, *d.index) for v in e.atoms())}
@@ -293,7 +294,7 @@ def _axes_of(op: anf.Op, s: _Split) -> set[anf.Var]:
 
 def _sees_all(let: anf.Let, s: _Split) -> bool:
     """Tells whether a view is of an array from outside, and may stand there."""
-    return s.depends.keys().isdisjoint(free_vars(let.op)) and runs_anywhere([let], s.known, set())
+    return s.depends.keys().isdisjoint(used_by(let)) and runs_anywhere([let], s.known, set())
 
 
 def _stays(op: anf.Op, s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bool:
@@ -341,7 +342,7 @@ def _needed(body: Sequence[anf.Let], wanted: set[anf.Atom]) -> list[anf.Let]:
             let.op, anf.Prim | anf.Cast | anf.IndexExpr | anf.Read | anf.StopGradient
         ):
             out.append(let)
-            wanted |= set(free_vars(let.op))
+            wanted |= set(used_by(let))
     return out[::-1]
 
 
@@ -473,7 +474,7 @@ def _certify(s: _Split, op: anf.Comp | None, depth: int) -> None:
     points. A check of what is computed from axes alone stays, since it costs little, and its index keeps its form.
     """
     for position, let in enumerate(s.body):
-        if not isinstance(let.op, anf.Assert) or any(v in s.pinned for v in free_vars(let.op)):
+        if not isinstance(let.op, anf.Assert) or any(v in s.pinned for v in used_by(let)):
             continue
         if op is not None and not any(x is let for x in pruned(s.body, free_vars(op))):
             continue
@@ -481,7 +482,7 @@ def _certify(s: _Split, op: anf.Comp | None, depth: int) -> None:
             continue
         if op is None and not s.depends[let.vars[0]]:
             continue
-        lets = [*pruned(s.body[:position], free_vars(let.op)), let]
+        lets = [*pruned(s.body[:position], used_by(let)), let]
         if any(isinstance(x.op, anf.Assert) or (op is None and takes_long(x.op)) for x in lets[:-1]):
             continue
         if op is None and not any(isinstance(x.op, anf.Read) for x in lets):
@@ -505,7 +506,7 @@ def _tainted(body: Sequence[anf.Let]) -> set[anf.Var]:
     """Finds the variables of a body that depend on a check in it."""
     tainted: set[anf.Var] = set()
     for let in body:
-        if isinstance(let.op, anf.Assert) or any(v in tainted for v in free_vars(let.op)):
+        if isinstance(let.op, anf.Assert) or any(v in tainted for v in used_by(let)):
             tainted |= set(let.vars)
     return tainted
 
@@ -567,7 +568,7 @@ def _without_invariants(let: anf.Let, known: Knowledge, repeats: Repeats) -> lis
     iteration = anf.fresh("iteration", I64)  # it stands for all of the state: what depends on none of it is wanted
     depends = {v: {iteration} for v in state}
     for inner in op.body.lets:
-        varies = any(depends.get(v) for v in free_vars(inner.op))
+        varies = any(depends.get(v) for v in used_by(inner))
         depends.update({v: {iteration} if varies else set() for v in inner.vars})
     codes = liftable(op.body.lets, used, depends, (iteration,))
     if not codes:
@@ -597,7 +598,7 @@ def _hoist(s: _Split, top: set[anf.Atom], depth: int) -> None:
     gathered: set[anf.Var] = set()  # what is computed from arrays
     costs: dict[anf.Var, int] = {}  # of each value with all that it is computed from; of a root, if it costs more
     for let in s.body:
-        named = free_vars(let.op)
+        named = used_by(let)
         costs.update(
             dict.fromkeys(let.vars, min(figures.ROOT, additions(let.op) + sum([costs.get(v, 0) for v in named])))
         )
@@ -648,6 +649,6 @@ def _worth_storing(let: anf.Let, s: _Split, over: set[anf.Var], gathered: Set[an
         case anf.Read(_, index):
             return any(e.mentions(s.depends) for e in index)
         case anf.Prim() | anf.Cast():
-            return expensive or not over or any(v in gathered for v in free_vars(let.op))
+            return expensive or not over or any(v in gathered for v in used_by(let))
         case _:
             return False

@@ -36,6 +36,7 @@ from dlang.ir.traverse import (
     map_functions,
     parts,
     type_vars,
+    used_by,
     walk,
     with_body,
     with_lets,
@@ -287,7 +288,7 @@ class _Code:
         after: set[anf.Var] = set()
         out = []
         for let, costs in zip(lets, heavy, strict=True):
-            costs = costs or not after.isdisjoint(free_vars(let.op))
+            costs = costs or not after.isdisjoint(used_by(let))
             plain = all(
                 isinstance(v.type, anf.Array | anf.Scalar) and v.type.dtype in anf.DTYPES for v in let.vars if v in uses
             )
@@ -383,7 +384,7 @@ class _Guarded:
 
     def made(self, lets: Sequence[anf.Let], guards: Sequence[Needs]) -> list[anf.Let]:
         for let, guard in zip(lets, guards, strict=True):
-            named = {*free_vars(let.op), *[v for var in let.vars for v in type_vars(var.type)]}
+            named = {*used_by(let), *[v for var in let.vars for v in type_vars(var.type)]}
             consumed = set(consumed_by(let.op))
             for other in list(self.waiting):
                 joins = other == guard or (guard and guard not in self.waiting)
@@ -407,7 +408,7 @@ class _Guarded:
         """Tells whether code that consumes arrays would come before waiting lets that read them."""
         if not consumed or other == guard:
             return False
-        return any(v in consumed for let in self.waiting.get(other, ()) for v in free_vars(let.op))
+        return any(v in consumed for let in self.waiting.get(other, ()) for v in used_by(let))
 
     def inside(self, let: anf.Let, op: anf.If, guard: Needs, alone: bool) -> anf.Let:
         """A branch with what waits in its first arm, if that uses what it gives and the other does not.
@@ -435,7 +436,7 @@ class _Guarded:
 
     def needed_by(self, lets: Sequence[anf.Let]) -> None:
         """Emits what waits and gives something that some lets need."""
-        named = {v for let in lets for v in free_vars(let.op)}
+        named = {v for let in lets for v in used_by(let)}
         for other in list(self.waiting):
             if self.gives(other, named):
                 self.flush(other)

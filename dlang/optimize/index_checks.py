@@ -33,7 +33,7 @@ from dlang.ir.affine import Knowledge
 from dlang.ir.marks import is_mark
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.sizes import learn
-from dlang.ir.traverse import free_vars, map_functions, op_blocks, rebuild, type_vars, with_body
+from dlang.ir.traverse import map_functions, op_blocks, rebuild, type_vars, used_by, with_body
 from dlang.ir.types import BOOL, I64
 from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
 from dlang.optimize.counted_loops import counted, implied, kept_between, settled, within_condition, within_iteration
@@ -91,11 +91,10 @@ class _Accesses:
             for size in (v for var in let.vars for v in type_vars(var.type)):  # of an array that is made
                 self.needed |= self.of((size,))
             learn(let, self.sizes)
-            results = [r for inner in op_blocks(let.op) for r in inner.results]
-            behind = self.of((*free_vars(let.op), *results))
+            numbers = [v for v in let.vars if v.type == I64]
             match let.op:
                 case anf.Assert() as check if not is_mark(check):
-                    numbers = [v for v in let.vars if v.type == I64]
+                    behind = self.behind_all(let)
                     self.certified.update(numbers)
                     self.behind.update({v: behind | {v} for v in numbers})
                     self.needed.update([v for v in let.vars if len(numbers) < len(let.vars)])  # it certifies arrays
@@ -108,9 +107,15 @@ class _Accesses:
                 case anf.View():
                     pass
                 case op if op.IS.point or isinstance(op, anf.If):
-                    self.behind.update(dict.fromkeys([v for v in let.vars if v.type == I64], behind))
+                    if numbers:
+                        self.behind.update(dict.fromkeys(numbers, self.behind_all(let)))
                 case _:  # what becomes of it there is not followed
-                    self.needed |= behind
+                    self.needed |= self.behind_all(let)
+
+    def behind_all(self, let: anf.Let) -> frozenset[anf.Var]:
+        """The certified numbers from which all that an operation uses is computed, the results of its blocks too."""
+        results = [r for inner in op_blocks(let.op) for r in inner.results]
+        return self.of((*used_by(let), *results))
 
     def of(self, atoms: Iterable[anf.Atom]) -> frozenset[anf.Var]:
         """The certified numbers from which some are computed."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from dlang.ir import anf
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import refresh
-from dlang.ir.traverse import free_vars, map_bodies, walk
+from dlang.ir.traverse import free_vars, map_bodies, used_by, walk
 from dlang.ir.types import BOOL, dtype_of, is_float
 from dlang.ops.primitives import GUARDS
 
@@ -83,7 +83,7 @@ def _dependent(op: anf.For | anf.While, state: list[anf.Var]) -> set[anf.Var] | 
     results = op.body.results[1:] if op.early else op.body.results
     while True:
         for let in op.body.lets:
-            if dependent.isdisjoint(free_vars(let.op)):
+            if dependent.isdisjoint(used_by(let)):
                 continue
             match let.op:
                 case anf.Prim("add" | "sub" | "neg" | "mul" | "zero_safe_mul" | "zero_safe_mul_both"):
@@ -196,7 +196,7 @@ def _pruned(block: anf.Block) -> anf.Block:
     for let in reversed(block.lets):
         if not isinstance(let.op, anf.Prim) or let.vars[0] in needed:
             kept.append(let)
-            needed.update(free_vars(let.op))
+            needed.update(used_by(let))
     return anf.Block(tuple(kept[::-1]), block.results)
 
 
@@ -221,7 +221,7 @@ class _Linear:
         if form is not None:
             self.forms[let.vars[0]] = form
             return
-        for v in free_vars(let.op):
+        for v in used_by(let):
             self.build(v)
         self.lets.append(let)
 

@@ -19,7 +19,7 @@ from dlang.ir.builder import Builder, axis as fresh_axis
 from dlang.ir.marks import is_mark
 from dlang.ir.sharing import Liftable, may_matter
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars
+from dlang.ir.traverse import used_by
 from dlang.ir.types import array_type, dtype_of
 
 
@@ -128,7 +128,7 @@ def without(
     for let, moved in reversed(replaced):  # what nothing uses any more must not keep what has moved
         if not wanted.isdisjoint(let.vars) or (not moved and may_matter(let)):
             out.append(let)
-            wanted |= set(free_vars(let.op))
+            wanted |= set(used_by(let))
     return out[::-1]
 
 

@@ -19,7 +19,7 @@ from dlang.ir.builder import axis
 from dlang.ir.comprehension_queries import sizes_named
 from dlang.ir.sharing import additions
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, map_blocks, mentioned, walk, with_lets, with_op
+from dlang.ir.traverse import map_blocks, mentioned, used_by, walk, with_lets, with_op
 from dlang.ir.types import array_type, dtype_of, product
 from dlang.ops import figures
 from dlang.ops.dtypes import WHOLE
@@ -77,7 +77,7 @@ def _differs_everywhere(loop: anf.For, body: _Point, lets: Sequence[anf.Let], fi
 
     while True:
         for let in lets:
-            depends.update(dict.fromkeys(let.vars, of(free_vars(let.op))))
+            depends.update(dict.fromkeys(let.vars, of(used_by(let))))
         following = [of([body.values[r]]) for r in loop.body.results]
         before = [depends[body.values[p]] for p in loop.params]
         state = [one | other for one, other in zip(before, following, strict=True)]

@@ -21,7 +21,7 @@ from dlang.ir.comprehension_queries import extent, surely_total
 from dlang.ir.sharing import is_slow
 from dlang.ir.sizes import defined_sizes, opened
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, type_vars, walk
+from dlang.ir.traverse import type_vars, used_by, walk
 from dlang.ops import figures
 
 
@@ -53,7 +53,7 @@ def _split(body: anf.Block, known: set[anf.Var]) -> tuple[list[anf.Let], list[an
         arrays, let = _apart(whole, known) if isinstance(whole.op, anf.Comp) else ([], whole)
         early += arrays
         known.update(v for new in arrays for v in new.vars)
-        used = [*free_vars(let.op), *[v for var in let.vars for v in type_vars(var.type)]]
+        used = [*used_by(let), *[v for var in let.vars for v in type_vars(var.type)]]
         if known.issuperset(v for v in used if v not in let.vars) and _may_move(let):
             early.append(let)
             known.update(let.vars)
@@ -72,14 +72,14 @@ def _apart(let: anf.Let, known: Set[anf.Var]) -> tuple[list[anf.Let], anf.Let]:
         return [], let
     cones: dict[anf.Var, _Cone] = {}
     for inner in comp.body.lets:
-        mentions = free_vars(inner.op)
+        mentions = used_by(inner)
         early = all(v in known or v in extents or v in cones for v in mentions)
         if early and inner.op.IS.point:
             cones[inner.vars[0]] = _cone(inner, mentions, extents, cones)
     others = [inner for inner in comp.body.lets if not cones.keys() >= set(inner.vars) or not inner.vars]
     if not others:
         return [], let  # it moves as it is
-    late = [v for inner in others for v in free_vars(inner.op)]
+    late = [v for inner in others for v in used_by(inner)]
     wanted = {v for v in (*late, *comp.body.results) if isinstance(v, anf.Var) and v in cones and cones[v].is_worth_it}
     new: list[anf.Let] = []
     reads: dict[anf.Var, anf.Read] = {}
@@ -142,7 +142,7 @@ def _crossing(
     """Returns the variables handed to the late part, and the lets that it computes again."""
     of = {v: let for let in early for v in let.vars}
     wanted = [v for v in results if isinstance(v, anf.Var)]
-    wanted += [v for let in late for v in (*free_vars(let.op), *[s for x in let.vars for s in type_vars(x.type)])]
+    wanted += [v for let in late for v in (*used_by(let), *[s for x in let.vars for s in type_vars(x.type)])]
     sizes = defined_sizes(early)
     crossing: set[anf.Var] = set()
     again: set[anf.Let] = set()
@@ -154,7 +154,7 @@ def _crossing(
             continue
         if _is_cheap(let) or sizes.keys() & set(let.vars):  # the rest has to know which sizes are equal, too
             again.add(let)
-            mentions = [*free_vars(let.op), *[u for x in let.vars for u in type_vars(x.type)]]
+            mentions = [*used_by(let), *[u for x in let.vars for u in type_vars(x.type)]]
         else:
             crossing.add(v)
             mentions = type_vars(opened(v.type, sizes))

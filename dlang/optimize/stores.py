@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from dlang.ir.anf import Array, Atom, Block, Comp, Empty, For, If, Let, Read, Reduce, Size, Update, Var, fresh, poly
 from dlang.ir.builder import Builder, axis
-from dlang.ir.traverse import free_vars
+from dlang.ir.traverse import free_vars, used_by
 from dlang.ir.types import array_type
 
 # The index in a tape of an element, given the shape of the value and its index there.
@@ -60,7 +60,7 @@ def written(b: Builder, var: Atom, tape: Var, where: Where) -> Var:
 def _uses(block: Block) -> dict[Var, int]:
     """How often a block uses variables: as results, and how many of its lets mention them."""
     counts: dict[Var, int] = {}
-    for v in (v for let in block.lets for v in free_vars(let.op)):
+    for v in (v for let in block.lets for v in used_by(let)):
         counts[v] = counts.get(v, 0) + 1
     for r in block.results:
         if isinstance(r, Var):
@@ -147,7 +147,7 @@ def _through(block: Block, starts: Mapping[Var, Place]) -> tuple[Block, dict[Var
     now = {v: (v, place) for v, place in starts.items() if uses.get(v) == 1}
     lets = []
     for let in block.lets:
-        places = {v: now[v][1] for v in free_vars(let.op) if v in now}
+        places = {v: now[v][1] for v in used_by(let) if v in now}
         if places:
             let, moved = _step(let, places)
             for v, (was, then) in moved.items():

@@ -50,6 +50,7 @@ from dlang.ir.traverse import (
     mentioned,
     parts,
     pruned,
+    used_by,
     walk,
     with_body,
     with_lets,
@@ -176,7 +177,7 @@ def _loops_apart(op: anf.Op, known: Knowledge) -> tuple[list[anf.Let], anf.Op]:
         left.append(let)
         if isinstance(let.op, anf.For) and not _is_recurrence(let, let.op):
             code = pruned(left, let.vars)
-            if any(v in params for part in code for v in free_vars(part.op)) or _refuses_ahead(code, body):
+            if any(v in params for part in code for v in used_by(part)) or _refuses_ahead(code, body):
                 continue
             one = Iteration.of(replace(loop, body=replace(body, lets=tuple(left))))
             batch = _Batch(loop, one, Rows(one, loop.low, loop.high - loop.low), known, {}, {}, {}, {})

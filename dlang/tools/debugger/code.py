@@ -16,7 +16,7 @@ from dlang.interpret.interpreter import step_of
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Var
 from dlang.ir.marks import BACKWARD, Mark, is_mark, is_reversed, mark_of
-from dlang.ir.traverse import free_vars, op_blocks
+from dlang.ir.traverse import op_blocks, used_by
 from dlang.specialize.names import Name
 
 STATEMENT, LOOP, ELEMENT = "statement", "loop", "element"
@@ -462,13 +462,13 @@ def _rows(op: anf.Comp) -> frozenset[Var]:
     other: set[Atom] = set(op.body.results)
     for let in op.body.lets:
         reads = isinstance(let.op, anf.Read) and let.op.array in defined and let.vars[0] in op.body.results
-        (read if reads else other).update(free_vars(let.op))
+        (read if reads else other).update(used_by(let))
     return frozenset([a.var for a in op.axes if a.var in read and a.var not in other])
 
 
 def _named(op: anf.Comp) -> frozenset[Var]:
     """The axes that have names in the source."""
-    marked = {a for let in op.body.lets if is_mark(let.op) for a in free_vars(let.op)}
+    marked = {a for let in op.body.lets if is_mark(let.op) for a in used_by(let)}
     return frozenset([a.var for a in op.axes if a.var in marked])
 
 
