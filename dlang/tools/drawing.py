@@ -5,8 +5,10 @@ Where the types of a function leave types and sizes open, the command line may s
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -137,11 +139,13 @@ def drawn(
     variables: Sequence[object] = (),
     kind: Kind = "normal",
     variant: int = 0,
+    room: int = sys.maxsize,
 ) -> list[Any]:
     """Values for the sizes, the seed and the leaves of an entry: floats of a kind, integers may be indices.
 
     variables: as in `leaves_of`. variant: which of its variants an enum is, or the last if it has fewer; those in an
-    array are drawn. Raises E0957 where there is no index.
+    array are drawn. Raises E0957 where there is no index, and MemoryError where all arrays would have more than `room`
+    elements.
     """
     known = dict(zip(variables, sizes, strict=False))
     rng = np.random.default_rng(seed)
@@ -154,6 +158,9 @@ def drawn(
         t = leaf.atom.type
         assert not isinstance(t, Token)
         shape = _shape(t.shape, env) if isinstance(t, Array) else ()
+        room -= prod(shape)
+        if room < 0:
+            raise MemoryError(f"`{leaf.name}` would be too large")
         most = len(leaf.variants) or min(sizes, default=3)
         if leaf.index is not None:
             most = _evaluated(leaf.index, known)

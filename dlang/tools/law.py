@@ -8,6 +8,7 @@ operation of the IR counts as is said in `docs/semantics.md`.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from dlang.diagnostics import Span, error
 from dlang.driver import Request, failure, lower
 from dlang.host.effects import Host
 from dlang.host.errors import RunError
+from dlang.interpret.interpreter import MEMORY_EXHAUSTED
 from dlang.interpret.metering import Metered, TooMuch
 from dlang.ir.anf import Atom, Derivative, Function, Program, Scalar, Token, Var
 from dlang.ir.builder import opened
@@ -124,9 +126,23 @@ class Counted:
             if isinstance(leaf.atom.type, Scalar) and leaf.atom.type.dtype in ("i64", "i32")
         ]
 
-    def arguments(self, sizes: Mapping[str, int], seed: int = 0, kind: Kind = "normal", variant: int = 0) -> list[Any]:
-        """Random arguments at sizes by name; an integer of the function that is named has that value."""
-        args = drawn(self.entry, self.leaves, [sizes[n] for n in self.names], seed, self.variables, kind, variant)
+    def arguments(
+        self,
+        sizes: Mapping[str, int],
+        seed: int = 0,
+        kind: Kind = "normal",
+        variant: int = 0,
+        room: int = sys.maxsize,
+    ) -> list[Any]:
+        """Random arguments at sizes by name; an integer of the function that is named has that value.
+
+        Raises `TooMuch` where they would have more than `room` elements, or there is no memory for them.
+        """
+        among = [sizes[n] for n in self.names]
+        try:
+            args = drawn(self.entry, self.leaves, among, seed, self.variables, kind, variant, room)
+        except MemoryError:
+            raise TooMuch from None
         head = len(args) - len(self.leaves)
         for k, leaf in enumerate(self.leaves):
             if leaf.name in sizes and leaf.size is None:
@@ -138,7 +154,7 @@ class Counted:
         return self.at(self.arguments(sizes, seed))
 
     def at(self, args: Sequence[Any], limit: int = 1 << 62) -> Costs:
-        """The costs at arguments. Raises `TooMuch` beyond a number of steps of the interpreter."""
+        """The costs at arguments. Raises `TooMuch` beyond a number of steps of the interpreter, or without memory."""
         counts: dict[Way, Counts] = {}
         if "as written" in self.ways and self.written is not None:
             counts["as written"], _ = self.run(self.written, self.entry.name, args, limit)
@@ -157,7 +173,12 @@ class Counted:
     def run(self, program: Program, name: str, args: Sequence[Any], limit: int) -> tuple[Counts, list[Any]]:
         """Counts the costs of a run, and returns them with its results. Its prints are not shown."""
         metered = Metered(program, Host(StringIO()), limit)
-        results = metered.run(name, [a.copy() if isinstance(a, np.ndarray) else a for a in args])
+        try:
+            results = metered.run(name, [a.copy() if isinstance(a, np.ndarray) else a for a in args])
+        except RunError as e:
+            if e.code == MEMORY_EXHAUSTED:
+                raise TooMuch from None
+            raise
         counts = Counts(
             metered.operations,
             metered.shared,
@@ -447,6 +468,8 @@ LIMIT = 400_000
 """Steps of the interpreter for each run, where sizes are to be found with which all ends in seconds."""
 MOST = 2_000_000
 """The same where sizes are given."""
+ROOM = 4_000_000
+"""Elements of all arguments, where sizes are to be found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +495,7 @@ def scans(
     """The costs as every size doubles twice, then as each does that is not the only one.
 
     named, default: the smallest sizes; where none is given, the largest with which the runs end soon. Raises the
-    refusal of the function where it takes no arguments that are drawn, E0957 where it takes too long.
+    refusal of the function where it takes no arguments that are drawn, E0957 where it takes too much time or memory.
     """
     given = bool(named) or default is not None
     starts = [default or LARGEST] if given else list(_halves(LARGEST))
@@ -480,11 +503,11 @@ def scans(
         base = {n: named.get(n, start) for n in function.names}
         base |= {n: named.get(n, max(start - (1 if base else 0), 0)) for n in function.numbers}
         try:
-            return list(_scanned(function, base, seed, MOST if given else limit))
+            return list(_scanned(function, base, seed, *((MOST, sys.maxsize) if given else (limit, ROOM))))
         except TooMuch:
             continue
     help = ("give smaller sizes: `--size 4`",)
-    raise error("E0957", "counting takes too long at these sizes", None, help=help)
+    raise error("E0957", "counting takes too long, or too much memory, at these sizes", None, help=help)
 
 
 def _halves(largest: int) -> Iterator[int]:
@@ -493,9 +516,9 @@ def _halves(largest: int) -> Iterator[int]:
         largest //= 2
 
 
-def _scanned(function: Counted, base: Mapping[str, int], seed: int, limit: int) -> Iterator[Scan]:
+def _scanned(function: Counted, base: Mapping[str, int], seed: int, limit: int, room: int) -> Iterator[Scan]:
     names = tuple(base)
-    kind = _kind(function, base, seed, limit)
+    kind = _kind(function, base, seed, limit, room)
     yield _scan(function, base, names, seed, kind, limit)
     if len(names) > 1:
         for name in names:
@@ -529,13 +552,13 @@ def _doubled(
     return sizes, tuple([function.at(function.arguments(s, seed, kind), limit) for s in sizes])
 
 
-def _kind(function: Counted, base: Mapping[str, int], seed: int, limit: int) -> Kind:
+def _kind(function: Counted, base: Mapping[str, int], seed: int, limit: int, room: int) -> Kind:
     """The first kind of floats that the function takes."""
     refused: list[RunError] = []
     for kind in KINDS:
         try:
             for factor in (1, 4):
-                args = function.arguments({n: s * factor for n, s in base.items()}, seed, kind)
+                args = function.arguments({n: s * factor for n, s in base.items()}, seed, kind, room=room)
                 function.run(function.program, function.entry.name, args, limit)
             return kind
         except RunError as e:

@@ -122,6 +122,15 @@ def test_whole_numbers_are_sizes_and_indices_are_not(costs):
     assert code == 0 and "steps = 6 to 24" in out and "i = " not in out
 
 
+def test_sizes_are_chosen_for_which_there_is_memory(costs):
+    code, out, _ = costs("fn wide(t: f64[n, n, n, n, n, n]) -> f64 = sum(t)", "--fn", "wide")
+    assert code == 0 and "`wide` at n = 2 to 8" in out
+    code, _, err = costs(
+        "fn wide(x: f64[n]) -> f64 = sum([x[i] for i < n, j < n ** 12])", "--fn", "wide", "--size", "99"
+    )
+    assert code == 1 and "E0957" in err and "too much memory" in err
+
+
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
