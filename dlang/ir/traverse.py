@@ -418,7 +418,16 @@ def with_op(let: anf.Let, vars: tuple[anf.Var, ...], op: anf.Op) -> anf.Let:
 
 def map_inner(block: anf.Block, f: Callable[[anf.Block], anf.Block]) -> anf.Block:
     """The block with `f` applied to the blocks in its operations: itself if none changes."""
-    return with_lets(block, [with_op(let, let.vars, map_blocks(let.op, f)) for let in block.lets], block.results)
+    lets: list[anf.Let] = []
+    changed = False
+    for let in block.lets:
+        map_op = _MAPPED[type(let.op)]
+        if map_op is not _same:
+            op = map_op(let.op, f)
+            if op is not let.op:
+                changed, let = True, anf.Let(let.vars, op, let.span)
+        lets.append(let)
+    return anf.Block(tuple(lets), block.results) if changed else block
 
 
 def with_body(function: anf.Function, body: anf.Block) -> anf.Function:
