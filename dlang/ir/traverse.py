@@ -132,13 +132,14 @@ def walk(block: anf.Block) -> Iterator[anf.Let]:
     """Every let of a block and of the blocks in it, an outer let before the inner ones."""
     pending = [iter(block.lets)]  # not generators in generators, which would pass each let up through all of them
     while pending:
-        let = next(pending[-1], None)
-        if let is None:
+        for let in pending[-1]:
+            yield let
+            blocks = _OP_BLOCKS[type(let.op)]
+            if blocks is not _nothing:
+                pending += [iter(inner.lets) for inner in reversed(blocks(let.op))]
+                break
+        else:
             pending.pop()
-            continue
-        yield let
-        if blocks := _OP_BLOCKS[type(let.op)](let.op):
-            pending += [iter(inner.lets) for inner in reversed(blocks)]
 
 
 # ---- variables -------------------------------------------------------------------------------------------------------
@@ -249,7 +250,10 @@ def _count(op: anf.Op, counts: dict[anf.Var, int], bound: list[anf.Var]) -> None
     _OWN_MENTIONS[type(op)](op, used, bound)
     for var in used:
         counts[var] = counts.get(var, 0) + 1
-    for inner in _OP_BLOCKS[type(op)](op):
+    blocks = _OP_BLOCKS[type(op)]
+    if blocks is _nothing:
+        return
+    for inner in blocks(op):
         for var, count in outer_mentions(inner).items():
             counts[var] = counts.get(var, 0) + count
         bound += [var for let in inner.lets for var in let.vars]  # of which the operation itself may mention sizes
@@ -272,10 +276,14 @@ def free_vars(x: anf.Op | anf.Block | anf.Function) -> list[anf.Var]:
             bound += (*x.params, *x.results)
             counts.update(dict.fromkeys([v for var in bound for v in type_vars(var.type)], 1))
             counts.update(outer_mentions(x.body))
+        case _ if _OP_BLOCKS[type(x)] is _nothing:
+            used: list[anf.Var] = []
+            _OWN_MENTIONS[type(x)](x, used, bound)
+            counts = dict.fromkeys(used, 1)
         case _:
             _count(x, counts, bound)
     inside = set(bound)
-    return [v for v in counts if v not in inside]
+    return [v for v in counts if v not in inside] if inside else list(counts)
 
 
 def bound_vars(x: anf.Op | anf.Block) -> list[anf.Var]:
@@ -349,7 +357,8 @@ _ACTING = Generated(_acts)
 
 def own_consumed(op: anf.Op) -> list[anf.Var]:
     """The arrays that an operation itself would like to change in place."""
-    return [a for a in _CONSUMED[type(op)](op) if isinstance(a.type, anf.Array)]
+    consumed = _CONSUMED[type(op)]
+    return [] if consumed is _nothing else [a for a in consumed(op) if isinstance(a.type, anf.Array)]
 
 
 _CONSUMED = _with_trait(Trait.CONSUMED)
