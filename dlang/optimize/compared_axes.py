@@ -93,8 +93,7 @@ def _product(let: anf.Let, op: anf.Contract, elements: LightElements, known: Kno
 
 def _at_numbers(op: anf.Comp, k: int, known: Knowledge, let: anf.Let) -> list[anf.Let]:
     """The lets that give a result of a comprehension without an axis that is compared; none if it has none."""
-    code = _code(op, k)
-    for axis, place, factors in _places(op, k, code):
+    for axis, place, factors, code in _places(op, k):
         if lets := _without(op, axis, place, code, k, known, let):
             return _where_finite(op, k, factors, code, lets, let) if factors else lets
     return []
@@ -102,35 +101,35 @@ def _at_numbers(op: anf.Comp, k: int, known: Knowledge, let: anf.Let) -> list[an
 
 def is_compared(op: anf.Comp, k: int) -> bool:
     """Tells whether a result is a sum of which an axis counts only where it is a number that data give."""
-    return any(True for _ in _places(op, k, _code(op, k)))
-
-
-def _code(op: anf.Comp, k: int) -> list[anf.Let]:
-    """The code of a result, and of where it goes."""
-    return pruned(op.body.lets, [op.body.results[k]], op.destinations[k].index)
+    return any(True for _ in _places(op, k))
 
 
 Factors = tuple[anf.Atom, ...]
 """The factors that are times 0 where numbers differ."""
 
 
-def _places(op: anf.Comp, k: int, code: Sequence[anf.Let]) -> Iterator[tuple[anf.Axis, anf.Size, Factors]]:
-    """The axes that a result is compared with, at which value each counts, and what is times 0 at the others.
+Place = tuple[anf.Axis, anf.Size, Factors, Sequence[anf.Let]]
+"""An axis, its value where a result counts, what is times 0 at the others, and the code of the result and its place."""
 
-    code: that of the result.
-    """
+
+def _places(op: anf.Comp, k: int) -> Iterator[Place]:
+    """The places of a result on the axes that it is compared with."""
     value, destination = op.body.results[k], op.destinations[k]
     if not isinstance(destination, anf.Reduce) or destination.monoid != "sum":
         return
+    by: _Definitions = {v: inner for inner in op.body.lets for v in inner.vars}
+    equal = _equal(value, by)
+    if not equal:
+        return
+    code = pruned(op.body.lets, [value], destination.index)
     if not all(_is_plain(inner.op) for inner in code):
         return
-    operations: dict[anf.Atom, anf.Op] = {v: _giving(inner.op, n) for inner in code for n, v in enumerate(inner.vars)}
-    for x, y, factors in _equal(value, operations):
-        gap = _size(x, operations) - _size(y, operations)
+    for x, y, factors in equal:
+        gap = _size(x, by) - _size(y, by)
         for axis in op.axes:
             place = _place(gap, axis, op.axes, code)
             if place is not None and (not factors or _are_fewer(op, destination, factors, code)):
-                yield axis, place, factors
+                yield axis, place, factors, code
 
 
 def _are_fewer(op: anf.Comp, destination: anf.Reduce, factors: Factors, code: Sequence[anf.Let]) -> bool:
@@ -174,14 +173,6 @@ def _where_finite(
     return [*test, anf.Let(written.vars, anf.If(condition, slow, fast, cold=True), let.span)]
 
 
-def _giving(op: anf.Op, n: int) -> anf.Op:
-    """A branch with one of its results alone, as a value and its tangent come of one; any other operation as it is."""
-    if not isinstance(op, anf.If):
-        return op
-    then, otherwise = (replace(arm, results=(arm.results[n],)) for arm in (op.then, op.otherwise))
-    return replace(op, then=then, otherwise=otherwise)
-
-
 def _is_plain(op: anf.Op) -> bool:
     """Tells whether an operation computes numbers of a point, and can't end the run."""
     if isinstance(op, anf.If):
@@ -189,55 +180,65 @@ def _is_plain(op: anf.Op) -> bool:
     return op.IS.point
 
 
-def _size(atom: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> anf.Size:
+_Definitions = Mapping[anf.Atom, anf.Let]
+"""The let of the body that binds a variable."""
+
+
+def _operation(atom: anf.Atom, by: _Definitions) -> anf.Op | None:
+    return by[atom].op if atom in by else None
+
+
+def _size(atom: anf.Atom, by: _Definitions) -> anf.Size:
     """A number as a polynomial of others, which it is also where both wrap."""
-    match operations.get(atom):
+    match _operation(atom, by):
         case anf.IndexExpr(size):
             return size
         case anf.Prim("add", (x, y)):
-            return _size(x, operations) + _size(y, operations)
+            return _size(x, by) + _size(y, by)
         case anf.Prim("sub", (x, y)):
-            return _size(x, operations) - _size(y, operations)
+            return _size(x, by) - _size(y, by)
         case _:
             return anf.poly(atom)
 
 
-def _equal(value: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom, Factors]]:
-    """The numbers that are equal wherever a value is not 0, or 0 times factors."""
-    match operations.get(value):
+_Equal = tuple[anf.Atom, anf.Atom, Factors]
+"""Two numbers that are equal wherever a value is not 0, or 0 times factors."""
+
+
+def _equal(value: anf.Atom, by: _Definitions) -> list[_Equal]:
+    """The pairs of numbers for a value of a body."""
+    match _operation(value, by):
         case anf.Prim("select", (condition, x, y)) if is_zero(y):
-            return [*_held(condition, operations), *_alone(_equal(x, operations))]
+            return [*_held(condition, by), *_alone(_equal(x, by))]
         case anf.Prim("zero_safe_mul", (x, _)):
-            return _alone(_equal(x, operations))
+            return _alone(_equal(x, by))
         case anf.Prim("neg", (x,)):
-            return _equal(x, operations)
+            return _equal(x, by)
         case anf.Prim("mul", (x, y)):
-            found = [(equal, other) for one, other in ((x, y), (y, x)) for equal in _equal(one, operations)]
+            found = [(equal, other) for one, other in ((x, y), (y, x)) for equal in _equal(one, by)]
             return [(a, b, (*factors, *([other] if is_float(other.type) else []))) for (a, b, factors), other in found]
         case anf.Prim("zero_safe_mul_both", (x, y)):
-            return _alone([*_equal(x, operations), *_equal(y, operations)])
+            return _alone([*_equal(x, by), *_equal(y, by)])
         case anf.Cast(arg=x):
-            return [*_held(x, operations), *_alone(_equal(x, operations))]
-        case anf.If(condition, _, otherwise) if is_zero(otherwise.results[0]):
-            return _held(condition, operations)
+            return [*_held(x, by), *_alone(_equal(x, by))]
+        case anf.If(condition, _, otherwise) if is_zero(otherwise.results[by[value].vars.index(value)]):
+            return _held(condition, by)
         case _:
             return []
 
 
-def _alone(
-    equal: Sequence[tuple[anf.Atom, anf.Atom, Factors]],
-) -> list[tuple[anf.Atom, anf.Atom, Factors]]:
+def _alone(equal: Sequence[_Equal]) -> list[_Equal]:
     """The pairs with which a value is 0 whatever else it is made of."""
     return [(x, y, factors) for x, y, factors in equal if not factors]
 
 
-def _held(condition: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom, Factors]]:
+def _held(condition: anf.Atom, by: _Definitions) -> list[_Equal]:
     """The numbers that are equal wherever a condition holds."""
-    match operations.get(condition):
+    match _operation(condition, by):
         case anf.Prim("eq", (x, y)) if x.type == I64:
             return [(x, y, ())]
         case anf.Prim("and" | "bit_and", (x, y)) if x.type == anf.Scalar("bool"):
-            return [*_held(x, operations), *_held(y, operations)]
+            return [*_held(x, by), *_held(y, by)]
         case _:
             return []
 
