@@ -16,6 +16,7 @@ LIMITS = {
     "ad/expand.py": {"MOST"},
     "ad/lasting.py": {"MOST"},
     "optimize/blocking.py": {"TRIES"},
+    "optimize/contractions.py": {"MOST"},
     "optimize/counted_loops.py": {"MOST_VALUES"},
     "optimize/distribute.py": {"_DEEPEST"},
     "optimize/elements.py": {"_LONGEST"},
