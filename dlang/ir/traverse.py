@@ -479,6 +479,20 @@ def needed(
     return out[::-1]
 
 
+def split_by_need(lets: Iterable[Let], vars: Iterable[Var]) -> tuple[list[Let], list[Let]]:
+    """The lets that need none of some variables, not through others either, and those that do."""
+    needed = set(vars)
+    apart: list[Let] = []
+    needing: list[Let] = []
+    for let in lets:
+        if needed.isdisjoint(mentioned(let.op)):
+            apart.append(let)
+        else:
+            needing.append(let)
+            needed.update(let.vars)
+    return apart, needing
+
+
 def pruned_block(block: Block) -> Block:
     """A pure block without the lets that its results do not need."""
     return Block(tuple(pruned(block.lets, block.results)), block.results)

@@ -17,7 +17,17 @@ from itertools import islice
 
 from dlang.ir.anf import Assert, Atom, Block, Construct, If, Let, Lit, Prim, Program, Read, Tag, Token, Var
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import block_acts, free_vars, map_bodies, map_inner, mentioned, type_vars, walk, with_lets
+from dlang.ir.traverse import (
+    block_acts,
+    free_vars,
+    map_bodies,
+    map_inner,
+    mentioned,
+    split_by_need,
+    type_vars,
+    walk,
+    with_lets,
+)
 from dlang.ops import figures
 from dlang.optimize.algebra import fold
 
@@ -65,7 +75,7 @@ class _Tail:
         while (at := self.next_branch()) is not None:
             second = self.backward[at]
             assert isinstance(second.op, If)
-            apart, between = _needing(self.backward[:at:-1], let.vars)
+            apart, between = split_by_need(self.backward[:at:-1], let.vars)
             if not _may_pass(apart, op, between):
                 break
             values = _decided(let, op, between, second.op)
@@ -118,18 +128,6 @@ def _may_pass(apart: Sequence[Let], first: If, between: Sequence[Let]) -> bool:
         return False
     acts = [block_acts(arm) for arm in (first.then, first.otherwise)]
     return not any(isinstance(let.op, Assert) for let in apart) or not any(a.refuses or a.calls for a in acts)
-
-
-def _needing(lets: Sequence[Let], vars: Iterable[Var]) -> tuple[list[Let], list[Let]]:
-    """The lets that need none of some variables, and those that do."""
-    needed = set(vars)
-    apart: list[Let] = []
-    needing: list[Let] = []
-    for let in lets:
-        needs = any(v in needed for v in mentioned(let.op))
-        (needing if needs else apart).append(let)
-        needed.update(let.vars if needs else ())
-    return apart, needing
 
 
 Values = tuple[bool | None, bool | None]
