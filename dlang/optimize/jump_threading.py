@@ -39,10 +39,9 @@ def jump_threading(program: Program) -> Program:
 
 def threaded(block: Block) -> Block:
     """The block with branches merged, here and in the blocks inside."""
-    block = map_inner(block, threaded)
-    if [type(let.op) for let in block.lets].count(If) < 2:
-        return block
-    return with_lets(block, _Tail(block.results).beginning_with(block.lets), block.results)
+    if [type(let.op) for let in block.lets].count(If) >= 2:
+        block = with_lets(block, _Tail(block.results).beginning_with(block.lets), block.results)
+    return map_inner(block, threaded)
 
 
 class _Tail:
