@@ -319,7 +319,7 @@ def _acts_of(block: anf.Block) -> anf.Acts:
     calls: set[str] = set()
     consumed: list[anf.Var] = []
     consumers: list[anf.Op] = []
-    for op in [let.op for let in block.lets if _ACTING[type(let.op)]]:
+    for op in [let.op for let in block.lets if ACTING[type(let.op)]]:
         if op.IS.stays:
             refuses = True
         if name := named_function(op):
@@ -352,7 +352,8 @@ def _acts(cls: type[anf.Op]) -> bool:
     return has_blocks or cls.IS.stays or not traits.isdisjoint((Trait.FUNCTION, Trait.CONSUMED))
 
 
-_ACTING = Generated(_acts)
+ACTING = Generated(_acts)
+"""Tells of a class whether its operations may do anything besides binding values; most do not."""
 
 
 def own_consumed(op: anf.Op) -> list[anf.Var]:
