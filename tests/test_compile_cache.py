@@ -213,10 +213,12 @@ def test_a_damaged_entry_is_compiled_again(folder: Path) -> None:
     assert run(folder, program) == ("3.0\n", "1")
 
 
-def test_nothing_is_kept_where_nothing_is_allowed(new_folder: Path) -> None:
+@pytest.mark.parametrize("nothing", [{"DLANG_CACHE_SIZE": "0"}, {"DLANG_CACHE": "off"}], ids=["no bytes", "off"])
+def test_nothing_is_kept_where_nothing_is_allowed(nothing: dict[str, str], new_folder: Path) -> None:
     program = "import dlang, sys\nprint(dlang.load('program.dl').area)\n"
-    run(new_folder, program, DLANG_CACHE_SIZE="0")
-    assert not (new_folder / "cache").exists()
+    before = {*new_folder.iterdir()}
+    run(new_folder, program, XDG_CACHE_HOME=str(new_folder / "home"), **nothing)
+    assert {*new_folder.iterdir()} == before
 
 
 def test_importing_and_calling_what_is_kept_loads_neither_lark_nor_llvm(folder: Path) -> None:

@@ -34,7 +34,7 @@ else:
 
 MAGIC = b"dlang 2\n"
 HEAD = len(MAGIC) + 16
-SIZE = "DLANG_CACHE_SIZE"
+DIRECTORY, SIZE = "DLANG_CACHE", "DLANG_CACHE_SIZE"
 DEFAULT_LIMIT = 1 << 30  # bytes
 FRESH = 3600  # seconds: how exactly it is known when an entry was last used, and how long a file may be in the making
 SWEEPS = 64  # looks at the size of it all in the time in which as many bytes are written as are allowed
@@ -54,13 +54,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A directory of entries of at most `limit` bytes; with a limit of 0 nothing is kept."""
+    """A directory of entries of at most `limit` bytes; with a limit of 0 nothing is kept, nor read."""
 
     directory: Path
     limit: int = DEFAULT_LIMIT
 
     def get(self, kind: str, key: str) -> bytes | None:
         """Returns the content kept; None if there is none, or if it is damaged or can't be read."""
+        if self.limit <= 0:
+            return None
         path = self._path(kind, key)
         try:
             if not _is_ours(os.stat(self.directory)):
@@ -141,8 +143,9 @@ class Store:
 
 
 def user_store() -> Store:
-    """The store of this user: in `$DLANG_CACHE`, of at most `$DLANG_CACHE_SIZE` bytes (`500M`; `0` keeps nothing)."""
-    limit = limit_of(os.environ.get(SIZE, ""))
+    """The store of this user: in `$DLANG_CACHE`, of at most `$DLANG_CACHE_SIZE` bytes (`500M`). If the former is `off`,
+    or either of them is `0`, nothing is kept."""
+    limit = 0 if switched_off() else limit_of(os.environ.get(SIZE, ""))
     return Store(directory(), DEFAULT_LIMIT if limit is None else limit)
 
 
@@ -152,9 +155,15 @@ def misread() -> str | None:
     return text if text and limit_of(text) is None else None
 
 
+def switched_off() -> bool:
+    """Tells whether `$DLANG_CACHE` says that nothing is kept. A directory called `off` is `./off`."""
+    return os.environ.get(DIRECTORY, "").lower() in ("off", "0")
+
+
 def directory() -> Path:
-    """`$DLANG_CACHE`, else `dlang` in the user's cache directory."""
-    if named := os.environ.get("DLANG_CACHE"):
+    """`$DLANG_CACHE` if it names a directory, else `dlang` in the user's cache directory."""
+    named = os.environ.get(DIRECTORY)
+    if named and not switched_off():
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
     return (Path(base) if base else Path(os.path.expanduser("~")) / ".cache") / "dlang"

@@ -132,13 +132,14 @@ def walk(block: anf.Block) -> Iterator[anf.Let]:
     """Every let of a block and of the blocks in it, an outer let before the inner ones."""
     pending = [iter(block.lets)]  # not generators in generators, which would pass each let up through all of them
     while pending:
-        let = next(pending[-1], None)
-        if let is None:
+        for let in pending[-1]:
+            yield let
+            blocks = _OP_BLOCKS[type(let.op)]
+            if blocks is not _nothing:
+                pending += [iter(inner.lets) for inner in reversed(blocks(let.op))]
+                break
+        else:
             pending.pop()
-            continue
-        yield let
-        if blocks := _OP_BLOCKS[type(let.op)](let.op):
-            pending += [iter(inner.lets) for inner in reversed(blocks)]
 
 
 # ---- variables -------------------------------------------------------------------------------------------------------
@@ -249,7 +250,10 @@ def _count(op: anf.Op, counts: dict[anf.Var, int], bound: list[anf.Var]) -> None
     _OWN_MENTIONS[type(op)](op, used, bound)
     for var in used:
         counts[var] = counts.get(var, 0) + 1
-    for inner in _OP_BLOCKS[type(op)](op):
+    blocks = _OP_BLOCKS[type(op)]
+    if blocks is _nothing:
+        return
+    for inner in blocks(op):
         for var, count in outer_mentions(inner).items():
             counts[var] = counts.get(var, 0) + count
         bound += [var for let in inner.lets for var in let.vars]  # of which the operation itself may mention sizes
@@ -272,10 +276,14 @@ def free_vars(x: anf.Op | anf.Block | anf.Function) -> list[anf.Var]:
             bound += (*x.params, *x.results)
             counts.update(dict.fromkeys([v for var in bound for v in type_vars(var.type)], 1))
             counts.update(outer_mentions(x.body))
+        case _ if _OP_BLOCKS[type(x)] is _nothing:
+            used: list[anf.Var] = []
+            _OWN_MENTIONS[type(x)](x, used, bound)
+            counts = dict.fromkeys(used, 1)
         case _:
             _count(x, counts, bound)
     inside = set(bound)
-    return [v for v in counts if v not in inside]
+    return [v for v in counts if v not in inside] if inside else list(counts)
 
 
 def used_by(let: anf.Let) -> tuple[anf.Var, ...]:
@@ -320,7 +328,7 @@ def _acts_of(block: anf.Block) -> anf.Acts:
     calls: set[str] = set()
     consumed: list[anf.Var] = []
     consumers: list[anf.Op] = []
-    for op in [let.op for let in block.lets if _ACTING[type(let.op)]]:
+    for op in [let.op for let in block.lets if ACTING[type(let.op)]]:
         if op.IS.stays:
             refuses = True
         if name := named_function(op):
@@ -353,12 +361,14 @@ def _acts(cls: type[anf.Op]) -> bool:
     return has_blocks or cls.IS.stays or not traits.isdisjoint((Trait.FUNCTION, Trait.CONSUMED))
 
 
-_ACTING = Generated(_acts)
+ACTING = Generated(_acts)
+"""Tells of a class whether its operations may do anything besides binding values; most do not."""
 
 
 def own_consumed(op: anf.Op) -> list[anf.Var]:
     """The arrays that an operation itself would like to change in place."""
-    return [a for a in _CONSUMED[type(op)](op) if isinstance(a.type, anf.Array)]
+    consumed = _CONSUMED[type(op)]
+    return [] if consumed is _nothing else [a for a in consumed(op) if isinstance(a.type, anf.Array)]
 
 
 _CONSUMED = _with_trait(Trait.CONSUMED)
@@ -427,7 +437,16 @@ def with_op(let: anf.Let, vars: tuple[anf.Var, ...], op: anf.Op) -> anf.Let:
 
 def map_inner(block: anf.Block, f: Callable[[anf.Block], anf.Block]) -> anf.Block:
     """The block with `f` applied to the blocks in its operations: itself if none changes."""
-    return with_lets(block, [with_op(let, let.vars, map_blocks(let.op, f)) for let in block.lets], block.results)
+    lets: list[anf.Let] = []
+    changed = False
+    for let in block.lets:
+        map_op = _MAPPED[type(let.op)]
+        if map_op is not _same:
+            op = map_op(let.op, f)
+            if op is not let.op:
+                changed, let = True, anf.Let(let.vars, op, let.span)
+        lets.append(let)
+    return anf.Block(tuple(lets), block.results) if changed else block
 
 
 def with_body(function: anf.Function, body: anf.Block) -> anf.Function:
@@ -468,6 +487,20 @@ def needed(
             for v in let.vars:
                 wanted.update(type_vars(v.type))
     return out[::-1]
+
+
+def split_by_need(lets: Iterable[Let], vars: Iterable[Var]) -> tuple[list[Let], list[Let]]:
+    """The lets that need none of some variables, not through others either, and those that do."""
+    needed = set(vars)
+    apart: list[Let] = []
+    needing: list[Let] = []
+    for let in lets:
+        if needed.isdisjoint(mentioned(let.op)):
+            apart.append(let)
+        else:
+            needing.append(let)
+            needed.update(let.vars)
+    return apart, needing
 
 
 def pruned_block(block: Block) -> Block:

@@ -560,8 +560,6 @@ def _cheap_where_read(loop: anf.For) -> anf.Block:
 def _in_passes(block: anf.Block) -> anf.Block:
     """The block, with comprehensions over the same points as one where that is possible, and without what only they
     read of each other: arrays of an iteration between two steps that are done point by point."""
-    if sum(isinstance(let.op, anf.Comp) for let in block.lets) < 2:
-        return block
     joined = merged(block, frozenset())
     if joined is block:
         return block

@@ -32,7 +32,7 @@ from dlang.ir.affine import Knowledge, hull, nonempty
 from dlang.ir.builder import Builder
 from dlang.ir.comprehension_queries import as_comprehension, extent, taken_apart, without_results
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, map_blocks, map_functions, pruned, with_body, with_lets, with_op
+from dlang.ir.traverse import map_blocks, map_functions, pruned, used_by, with_body, with_lets, with_op
 from dlang.ir.types import I64, array_type, dtype_of, is_float
 from dlang.ops import figures
 from dlang.optimize.producers import LightElements
@@ -70,12 +70,11 @@ def _comp(let: anf.Let, op: anf.Comp, opened: anf.Comp, known: Knowledge) -> Ite
     """A comprehension without the results that need only some points of an axis, and these."""
     apart: dict[int, list[anf.Let]] = {}
     if not any(isinstance(d, anf.Reduce) and d.after is not None for d in op.destinations):
+        forms = [_Compared(each) for each in ((op,) if opened is op else (op, opened))]
         for k in range(len(op.destinations)):
-            for each in (op,) if opened is op else (op, opened):
-                new = _at_numbers(each, k, known, let)
-                if new:
-                    apart[k] = new
-                    break
+            new = next(filter(None, (_at_numbers(each, k, known, let) for each in forms)), None)
+            if new is not None:
+                apart[k] = new
     if apart:
         yield from without_results(let, apart)
         for lets in apart.values():
@@ -88,49 +87,117 @@ def _product(let: anf.Let, op: anf.Contract, elements: LightElements, known: Kno
     """The lets that do a product with a one-hot matrix; none if it has no such factor."""
     if elements.producers.keys().isdisjoint((op.a, op.b)) or array_type(op.a).dtype in anf.HALF:
         return []
-    return _at_numbers(elements.opened(as_comprehension(op)), 0, known, let)
+    return _at_numbers(_Compared(elements.opened(as_comprehension(op))), 0, known, let)
 
 
-def _at_numbers(op: anf.Comp, k: int, known: Knowledge, let: anf.Let) -> list[anf.Let]:
+def _at_numbers(compared: _Compared, k: int, known: Knowledge, let: anf.Let) -> list[anf.Let]:
     """The lets that give a result of a comprehension without an axis that is compared; none if it has none."""
-    code = _code(op, k)
-    for axis, place, factors in _places(op, k, code):
+    op = compared.op
+    for axis, place, factors, code in compared.places(k):
         if lets := _without(op, axis, place, code, k, known, let):
             return _where_finite(op, k, factors, code, lets, let) if factors else lets
     return []
 
 
-def is_compared(op: anf.Comp, k: int) -> bool:
-    """Tells whether a result is a sum of which an axis counts only where it is a number that data give."""
-    return any(True for _ in _places(op, k, _code(op, k)))
-
-
-def _code(op: anf.Comp, k: int) -> list[anf.Let]:
-    """The code of a result, and of where it goes."""
-    return pruned(op.body.lets, [op.body.results[k]], op.destinations[k].index)
+def is_compared(op: anf.Comp) -> bool:
+    """Tells whether a result is a sum of which an axis counts only where it is a number."""
+    compared = _Compared(op)
+    return any(True for k in range(len(op.destinations)) for _ in compared.places(k))
 
 
 Factors = tuple[anf.Atom, ...]
 """The factors that are times 0 where numbers differ."""
 
+Place = tuple[anf.Axis, anf.Size, Factors, Sequence[anf.Let]]
+"""An axis, its value where a result counts, what is times 0 at the others, and the code of the result and its place."""
 
-def _places(op: anf.Comp, k: int, code: Sequence[anf.Let]) -> Iterator[tuple[anf.Axis, anf.Size, Factors]]:
-    """The axes that a result is compared with, at which value each counts, and what is times 0 at the others.
+_Pairs = Mapping[tuple[anf.Atom, anf.Atom], Factors]
+"""Pairs of numbers that are equal wherever a value is not 0, or 0 times the fewest factors."""
 
-    code: that of the result.
+
+class _Compared:
+    """The comparisons in the body of a comprehension, each let looked at once.
+
+    held: of conditions, the pairs that are equal where they hold. equal: of values.
     """
-    value, destination = op.body.results[k], op.destinations[k]
-    if not isinstance(destination, anf.Reduce) or destination.monoid != "sum":
-        return
-    if not all(_is_plain(inner.op) for inner in code):
-        return
-    operations: dict[anf.Atom, anf.Op] = {v: _giving(inner.op, n) for inner in code for n, v in enumerate(inner.vars)}
-    for x, y, factors in _equal(value, operations):
-        gap = _size(x, operations) - _size(y, operations)
-        for axis in op.axes:
-            place = _place(gap, axis, op.axes, code)
-            if place is not None and (not factors or _are_fewer(op, destination, factors, code)):
-                yield axis, place, factors
+
+    def __init__(self, op: anf.Comp) -> None:
+        self.op = op
+        self.by: dict[anf.Atom, anf.Op] = {}
+        self.sizes: dict[anf.Atom, anf.Size] = {}
+        self.held: dict[anf.Atom, _Pairs] = {}
+        self.equal: dict[anf.Atom, _Pairs] = {}
+        for let in op.body.lets:
+            match let.op:
+                case anf.Prim("eq", (x, y)) if x.type == I64:
+                    self.held[let.vars[0]] = {(x, y): ()}
+                case anf.Prim("and" | "bit_and", (x, y)) if x in self.held or y in self.held:
+                    self.held[let.vars[0]] = {**self.held.get(x, {}), **self.held.get(y, {})}
+                case anf.If(condition, _, otherwise) if condition in self.held:
+                    zeros = [v for v, r in zip(let.vars, otherwise.results, strict=True) if is_zero(r)]
+                    self.equal.update(dict.fromkeys(zeros, self.held[condition]))
+                case anf.Prim() | anf.Cast() if (self.held or self.equal) and (pairs := self.pairs(let.op)):
+                    self.equal[let.vars[0]] = pairs
+                case _:
+                    pass
+            self.by.update(dict.fromkeys(let.vars, let.op))
+
+    def pairs(self, op: anf.Prim | anf.Cast) -> _Pairs:
+        """The pairs that are equal wherever the value of an operation is not 0."""
+        held, equal = self.held, self.equal
+        match op:
+            case anf.Prim("select", (condition, x, y)) if is_zero(y):
+                return {**held.get(condition, {}), **self.alone(x)}
+            case anf.Prim("zero_safe_mul", (x, _)):
+                return self.alone(x)
+            case anf.Prim("zero_safe_mul_both", (x, y)):
+                return {**self.alone(x), **self.alone(y)}
+            case anf.Prim("neg", (x,)):
+                return equal.get(x, {})
+            case anf.Prim("mul", (x, y)):
+                found: dict[tuple[anf.Atom, anf.Atom], Factors] = {}
+                for one, other in ((x, y), (y, x)):
+                    for pair, factors in equal.get(one, {}).items():
+                        more = (*factors, other) if is_float(other.type) else factors
+                        found[pair] = min(found.get(pair, more), more, key=len)
+                return found
+            case anf.Cast(arg=x):
+                return {**held.get(x, {}), **self.alone(x)}
+            case _:
+                return {}
+
+    def alone(self, value: anf.Atom) -> _Pairs:
+        """The pairs with which a value is 0 whatever else it is made of."""
+        return {pair: factors for pair, factors in self.equal.get(value, {}).items() if not factors}
+
+    def places(self, k: int) -> Iterator[Place]:
+        """The places of a result on the axes that it is compared with."""
+        value, destination = self.op.body.results[k], self.op.destinations[k]
+        if value not in self.equal or not isinstance(destination, anf.Reduce) or destination.monoid != "sum":
+            return
+        code = pruned(self.op.body.lets, [value], destination.index)
+        if not all(_is_plain(inner.op) for inner in code):
+            return
+        for (x, y), factors in self.equal[value].items():
+            gap = self.size(x) - self.size(y)
+            for axis in self.op.axes:
+                place = _place(gap, axis, self.op.axes, code)
+                if place is not None and (not factors or _are_fewer(self.op, destination, factors, code)):
+                    yield axis, place, factors, code
+
+    def size(self, atom: anf.Atom) -> anf.Size:
+        """A number as a polynomial of others, which it is also where both wrap."""
+        if atom not in self.sizes:
+            match self.by.get(atom):
+                case anf.IndexExpr(size):
+                    self.sizes[atom] = size
+                case anf.Prim("add", (x, y)):
+                    self.sizes[atom] = self.size(x) + self.size(y)
+                case anf.Prim("sub", (x, y)):
+                    self.sizes[atom] = self.size(x) - self.size(y)
+                case _:
+                    self.sizes[atom] = anf.poly(atom)
+        return self.sizes[atom]
 
 
 def _are_fewer(op: anf.Comp, destination: anf.Reduce, factors: Factors, code: Sequence[anf.Let]) -> bool:
@@ -149,7 +216,7 @@ def _are_fewer(op: anf.Comp, destination: anf.Reduce, factors: Factors, code: Se
 
 def _axes_of(op: anf.Comp, factors: Factors, code: Sequence[anf.Let]) -> list[anf.Axis]:
     """The axes on which factors depend."""
-    used = {v for inner in pruned(code, factors) for v in free_vars(inner.op)}.union(factors)
+    used = {v for inner in pruned(code, factors) for v in used_by(inner)}.union(factors)
     return [a for a in op.axes if a.var in used]
 
 
@@ -174,72 +241,11 @@ def _where_finite(
     return [*test, anf.Let(written.vars, anf.If(condition, slow, fast, cold=True), let.span)]
 
 
-def _giving(op: anf.Op, n: int) -> anf.Op:
-    """A branch with one of its results alone, as a value and its tangent come of one; any other operation as it is."""
-    if not isinstance(op, anf.If):
-        return op
-    then, otherwise = (replace(arm, results=(arm.results[n],)) for arm in (op.then, op.otherwise))
-    return replace(op, then=then, otherwise=otherwise)
-
-
 def _is_plain(op: anf.Op) -> bool:
     """Tells whether an operation computes numbers of a point, and can't end the run."""
     if isinstance(op, anf.If):
         return all(_is_plain(inner.op) for arm in (op.then, op.otherwise) for inner in arm.lets)
     return op.IS.point
-
-
-def _size(atom: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> anf.Size:
-    """A number as a polynomial of others, which it is also where both wrap."""
-    match operations.get(atom):
-        case anf.IndexExpr(size):
-            return size
-        case anf.Prim("add", (x, y)):
-            return _size(x, operations) + _size(y, operations)
-        case anf.Prim("sub", (x, y)):
-            return _size(x, operations) - _size(y, operations)
-        case _:
-            return anf.poly(atom)
-
-
-def _equal(value: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom, Factors]]:
-    """The numbers that are equal wherever a value is not 0, or 0 times factors."""
-    match operations.get(value):
-        case anf.Prim("select", (condition, x, y)) if is_zero(y):
-            return [*_held(condition, operations), *_alone(_equal(x, operations))]
-        case anf.Prim("zero_safe_mul", (x, _)):
-            return _alone(_equal(x, operations))
-        case anf.Prim("neg", (x,)):
-            return _equal(x, operations)
-        case anf.Prim("mul", (x, y)):
-            found = [(equal, other) for one, other in ((x, y), (y, x)) for equal in _equal(one, operations)]
-            return [(a, b, (*factors, *([other] if is_float(other.type) else []))) for (a, b, factors), other in found]
-        case anf.Prim("zero_safe_mul_both", (x, y)):
-            return _alone([*_equal(x, operations), *_equal(y, operations)])
-        case anf.Cast(arg=x):
-            return [*_held(x, operations), *_alone(_equal(x, operations))]
-        case anf.If(condition, _, otherwise) if is_zero(otherwise.results[0]):
-            return _held(condition, operations)
-        case _:
-            return []
-
-
-def _alone(
-    equal: Sequence[tuple[anf.Atom, anf.Atom, Factors]],
-) -> list[tuple[anf.Atom, anf.Atom, Factors]]:
-    """The pairs with which a value is 0 whatever else it is made of."""
-    return [(x, y, factors) for x, y, factors in equal if not factors]
-
-
-def _held(condition: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom, Factors]]:
-    """The numbers that are equal wherever a condition holds."""
-    match operations.get(condition):
-        case anf.Prim("eq", (x, y)) if x.type == I64:
-            return [(x, y, ())]
-        case anf.Prim("and" | "bit_and", (x, y)) if x.type == anf.Scalar("bool"):
-            return [*_held(x, operations), *_held(y, operations)]
-        case _:
-            return []
 
 
 def is_zero(atom: anf.Atom) -> bool:
@@ -263,7 +269,7 @@ def _place(gap: anf.Size, axis: anf.Axis, axes: Sequence[anf.Axis], code: Sequen
     place = -others if slope == anf.poly(axis.var) else others
     varying = {axis.var}
     for inner in code:
-        if not varying.isdisjoint(free_vars(inner.op)):
+        if not varying.isdisjoint(used_by(inner)):
             varying.update(inner.vars)
     return None if place.mentions(varying) else place
 
@@ -317,7 +323,7 @@ def _emit_at(b: Builder, renaming: Renaming, axis: anf.Axis, place: anf.Size, co
     for inner in reversed(code):
         if not needed.isdisjoint(inner.vars):
             numbers.add(inner.vars)
-            needed.update(free_vars(inner.op))
+            needed.update(used_by(inner))
     for inner in code:
         if inner.vars in numbers:
             b.append(renaming.let(inner))

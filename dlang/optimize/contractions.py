@@ -36,6 +36,8 @@ from dlang.optimize.compared_axes import is_compared, is_zero
 from dlang.optimize.one_pass import in_one_pass
 from dlang.optimize.producers import LightElements
 
+MOST = 64  # factors of a product, and terms of a sum, that are looked at one by one
+
 
 @dataclass(frozen=True, slots=True)
 class _Around:
@@ -89,7 +91,7 @@ def _comp(let: anf.Let, op: anf.Comp, given: Sequence[anf.Comp], around: _Around
         return
     forms = [form for k, form in enumerate(given) if not any(form is other for other in given[:k])]
     masked = _with_masks(given[-1], around)
-    if masked is not given[-1] and not any(is_compared(each, k) for each in forms for k in range(len(op.destinations))):
+    if masked is not given[-1] and not any(map(is_compared, forms)):
         forms.append(masked)
     slices = [_Slice(each, extents, around) for each in forms]
     products_at = set()
@@ -100,7 +102,7 @@ def _comp(let: anf.Let, op: anf.Comp, given: Sequence[anf.Comp], around: _Around
             continue
         products_at.add(k)
         value = slice.op.body.results[k]
-        if slice.guarded(value):
+        if value in slice.guarded:
             plain = replace(products[0].destination, into=None)
             without = [replace(p, destination=plain) for p in products]
             slow = slice.code([value])
@@ -207,7 +209,7 @@ def _sum(let: anf.Let, op: anf.Comp) -> Iterator[anf.Let]:
     """A comprehension that stays one: its guards are left out if it adds up more values than it gives."""
     slice = _Slice(op, {axis.var: anf.poly(0) for axis in op.axes})
     first, destination = (op.body.results[0], op.destinations[0]) if len(op.destinations) == 1 else (None, None)
-    if first is None or first not in slice.pure or not slice.guarded(first) or not adds_many(op, destination):
+    if first is None or first not in slice.pure or first not in slice.guarded or not adds_many(op, destination):
         yield let
         return
     assert isinstance(destination, anf.Reduce)
@@ -277,6 +279,7 @@ class _Slice:
         self.defined: dict[anf.Var, anf.Op] = {}
         self.depends: dict[anf.Var, frozenset[anf.Var]] = {axis: frozenset((axis,)) for axis in extents}
         self.pure: set[anf.Var] = set(extents)
+        self.guarded: set[anf.Atom] = set()  # what is made of products that are 0 where a factor is
         for let in op.body.lets:
             used = mentioned(let.op)
             axes = frozenset().union(*[self.depends.get(v, frozenset()) for v in used])
@@ -287,34 +290,36 @@ class _Slice:
                 self.depends[var] = axes
                 if pure:
                     self.pure.add(var)
+            match let.op:
+                case anf.Prim("zero_safe_mul" | "zero_safe_mul_both"):
+                    self.guarded.update(let.vars)
+                case anf.Prim("mul" | "add" | "sub" | "neg" | "div", args) if not self.guarded.isdisjoint(args):
+                    self.guarded.update(let.vars)
+                case _:
+                    pass
 
     def axes_of(self, atom: anf.Atom) -> frozenset[anf.Var]:
         return self.depends.get(atom, frozenset()) if isinstance(atom, anf.Var) else frozenset()
 
-    def factors(self, atom: anf.Atom, out: list[anf.Atom], divisors: list[anf.Atom] | None = None) -> bool:
-        """Collects the factors of a value, and its divisors if wanted; tells whether their product is to be negated."""
-        match self.defined.get(atom) if isinstance(atom, anf.Var) else None:
-            case anf.Prim("mul" | "zero_safe_mul" | "zero_safe_mul_both", (x, y)):
-                left = self.factors(x, out, divisors)
-                return left ^ self.factors(y, out, divisors)
-            case anf.Prim("neg", (x,)):
-                return not self.factors(x, out, divisors)
-            case anf.Prim("div", (x, y)) if divisors is not None:
-                divisors.append(y)
-                return self.factors(x, out, divisors)
-            case _:
-                out.append(atom)
-                return False
-
-    def guarded(self, atom: anf.Atom) -> bool:
-        """Tells whether a value is made of a product that is 0 where a factor is 0, even if the other is infinite."""
-        match self.defined.get(atom) if isinstance(atom, anf.Var) else None:
-            case anf.Prim("zero_safe_mul" | "zero_safe_mul_both"):
-                return True
-            case anf.Prim("mul" | "add" | "sub" | "neg" | "div", args):
-                return any(map(self.guarded, args))
-            case _:
-                return False
+    def factors(self, atom: anf.Atom, divisors: list[anf.Atom] | None = None) -> tuple[list[anf.Atom], bool]:
+        """The factors of a value, up to some dozens, and whether their product is to be negated. divisors: gets those
+        of the value, if wanted."""
+        out: list[anf.Atom] = []
+        negate, work = False, [atom]
+        while work:
+            value = work.pop()
+            match self.defined.get(value) if isinstance(value, anf.Var) else None:
+                case anf.Prim("mul" | "zero_safe_mul" | "zero_safe_mul_both", (x, y)) if len(out) + len(work) < MOST:
+                    work += (y, x)
+                case anf.Prim("neg", (x,)):
+                    negate = not negate
+                    work.append(x)
+                case anf.Prim("div", (x, y)) if divisors is not None:
+                    divisors.append(y)
+                    work.append(x)
+                case _:
+                    out.append(value)
+        return out, negate
 
     def unguarded(self, atom: anf.Atom) -> list[anf.Let]:
         """The code of a value without the guards of the products that it is made of."""
@@ -322,9 +327,10 @@ class _Slice:
         open = [atom]
         while open:
             value = open.pop()
-            op = self.defined.get(value) if isinstance(value, anf.Var) else None
+            if not isinstance(value, anf.Var) or value in products:
+                continue
+            op = self.defined.get(value)
             if isinstance(op, anf.Prim) and op.name in (*GUARDS, "mul", "add", "sub", "neg", "div"):
-                assert isinstance(value, anf.Var)
                 products.add(value)
                 open += op.args
         out = []
@@ -334,14 +340,18 @@ class _Slice:
             out.append(let)
         return out
 
-    def terms(self, atom: anf.Atom, negate: bool = False) -> Iterator[tuple[anf.Atom, bool]]:
-        """The terms of a value that is a sum, and whether each is to be negated."""
-        match self.defined.get(atom) if isinstance(atom, anf.Var) else None:
-            case anf.Prim("add" | "sub" as name, (x, y)):
-                yield from self.terms(x, negate)
-                yield from self.terms(y, negate ^ (name == "sub"))
-            case _:
-                yield atom, negate
+    def terms(self, atom: anf.Atom) -> list[tuple[anf.Atom, bool]]:
+        """The terms of a value that is a sum, up to some dozens, and whether each is to be negated."""
+        out: list[tuple[anf.Atom, bool]] = []
+        work = [(atom, False)]
+        while work:
+            value, negate = work.pop()
+            match self.defined.get(value) if isinstance(value, anf.Var) else None:
+                case anf.Prim("add" | "sub" as name, (x, y)) if len(out) + len(work) < MOST:
+                    work += ((y, negate ^ (name == "sub")), (x, negate))
+                case _:
+                    out.append((value, negate))
+        return out
 
     def products(self, value: anf.Atom, destination: anf.Destination) -> list[_Product] | None:
         """The products whose sum a result is, if each is a worthwhile one."""
@@ -374,8 +384,7 @@ class _Slice:
         if dtype_of(value) not in ("f32", "f64"):
             return None
         out_axes = tuple(kept)
-        atoms: list[anf.Atom] = []
-        negate = self.factors(value, atoms, divisors)
+        atoms, negate = self.factors(value, divisors)
         if divisors == []:
             return None
         groups: dict[frozenset[anf.Var], _Factor] = {}

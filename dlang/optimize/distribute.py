@@ -473,33 +473,43 @@ def _certify(s: _Split, op: anf.Comp | None, depth: int) -> None:
     Without one, those of data that depend on fewer axes than there are: each is then made once for each of their
     points. A check of what is computed from axes alone stays, since it costs little, and its index keeps its form.
     """
-    for position, let in enumerate(s.body):
-        if not isinstance(let.op, anf.Assert) or any(v in s.pinned for v in used_by(let)):
+    wanted = None if op is None else {v for let in pruned(s.body, free_vars(op)) for v in let.vars}
+    before, changed = s.body, False
+    s.body = []
+    for let in before:
+        if changed:  # what is stored may depend on other axes
+            s.depends |= _dependence(let, s)
+        made = _check_to_store(let, s, wanted) if isinstance(let.op, anf.Assert) else None
+        if made is None:
+            s.body.append(let)
             continue
-        if op is not None and not any(x is let for x in pruned(s.body, free_vars(op))):
-            continue
-        if not let.vars or any(isinstance(v.type, anf.Array) for v in let.vars):
-            continue
-        if op is None and not s.depends[let.vars[0]]:
-            continue
-        lets = [*pruned(s.body[:position], used_by(let)), let]
-        if any(isinstance(x.op, anf.Assert) or (op is None and takes_long(x.op)) for x in lets[:-1]):
-            continue
-        if op is None and not any(isinstance(x.op, anf.Read) for x in lets):
-            continue
-        space = _project(s, s.depends[let.vars[0]], lets)
-        if op is None and space.whole:
-            continue
+        lets, space = made
         stored = _store(s, space, lets, let.vars, let.span, depth)
-        reads = [anf.Let((v,), anf.Read(a, space.read), let.span) for v, a in zip(let.vars, stored, strict=True)]
-        s.body[position : position + 1] = reads
+        s.body += [anf.Let((v,), anf.Read(a, space.read), let.span) for v, a in zip(let.vars, stored, strict=True)]
+        s.depends.update(dict.fromkeys(let.vars, space.over))
+        changed = True
+    if changed:
         s.checked = _tainted(s.body)
-        for v in let.vars:
-            s.depends[v] = space.over
-        for later in s.body[position + 1 :]:
-            s.depends |= _dependence(later, s)
-        _certify(s, op, depth)
-        return
+
+
+def _check_to_store(let: anf.Let, s: _Split, wanted: Set[anf.Var] | None) -> tuple[list[anf.Let], _Space] | None:
+    """The code of a check of which what it certifies is to be stored, and where; None if it stays.
+
+    wanted: what the comprehension that relies on it needs; None if there is none.
+    """
+    if not let.vars or any(isinstance(v.type, anf.Array) for v in let.vars):
+        return None
+    if (wanted is None and not s.depends[let.vars[0]]) or (wanted is not None and wanted.isdisjoint(let.vars)):
+        return None
+    if not s.pinned.isdisjoint(used_by(let)):
+        return None
+    lets = [*pruned(s.body, used_by(let)), let]
+    if any(isinstance(x.op, anf.Assert) for x in lets[:-1]):
+        return None
+    if wanted is None and (any(takes_long(x.op) for x in lets) or not any(isinstance(x.op, anf.Read) for x in lets)):
+        return None
+    space = _project(s, s.depends[let.vars[0]], lets)
+    return None if wanted is None and space.whole else (lets, space)
 
 
 def _tainted(body: Sequence[anf.Let]) -> set[anf.Var]:
@@ -591,7 +601,6 @@ def _without_invariants(let: anf.Let, known: Knowledge, repeats: Repeats) -> lis
 # ---- invariants ------------------------------------------------------------------------------------------------------
 def _hoist(s: _Split, top: set[anf.Atom], depth: int) -> None:
     """Moves every maximal float that is computed from fewer axes than there are to the front."""
-    s.depends = dependencies(s.body, s.axes)
     everything = {a.var for a in s.axes}
     roots: dict[tuple[anf.Var, ...], list[anf.Let]] = {}
     elsewhere: set[anf.Atom] = set(top)  # what is used at other points than those that it depends on

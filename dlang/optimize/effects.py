@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from dlang.ir import anf
-from dlang.ir.traverse import block_acts, named_function, op_blocks, own_consumed, reaching
+from dlang.ir.traverse import ACTING, block_acts, named_function, op_blocks, own_consumed, reaching
 
 
 def effectful_functions(program: anf.Program) -> frozenset[str]:
@@ -17,6 +17,8 @@ def effectful_functions(program: anf.Program) -> frozenset[str]:
 
 def is_effectful(op: anf.Op, functions: Set[str]) -> bool:
     """Tells whether an operation must stay, itself or for its blocks; `functions` are the effectful ones."""
+    if not ACTING[type(op)]:
+        return False
     inside = map(block_acts, op_blocks(op))
     return (
         op.IS.stays
@@ -27,6 +29,8 @@ def is_effectful(op: anf.Op, functions: Set[str]) -> bool:
 
 def consumed_by(op: anf.Op) -> list[anf.Var]:
     """The arrays that an operation, or one in its blocks, would like to change in place."""
+    if not ACTING[type(op)]:
+        return []
     out = own_consumed(op)
     for block in op_blocks(op):
         out += block_acts(block).consumed

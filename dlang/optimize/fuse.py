@@ -56,6 +56,8 @@ class _Fuser:
 # ---- comprehensions over the same points -----------------------------------------------------------------------------
 def merged(block: anf.Block, effectful: frozenset[str]) -> anf.Block:
     """The block with comprehensions of equal axes merged where that is possible and useful; itself if nowhere."""
+    if [type(let.op) for let in block.lets].count(anf.Comp) < 2:
+        return block
     items, joined = Items(), False
     alike: dict[Key, int] = {}  # the comprehensions that have the same axes, a bit for each
     near: dict[anf.Var, int] = {}  # those that read or give an array
@@ -324,11 +326,14 @@ class Uses:
         does.
         """
         op = let.op
+        if op.IS.scalar:
+            return
         p = parts(op)
-        if isinstance(op, anf.Read) and not in_order and rarely:
-            self.rare[op.array] += 1
-        elif isinstance(op, anf.Read) and not in_order:
-            self.reads.setdefault(op.array, []).append((op, axes))
+        if isinstance(op, anf.Read) and not in_order:
+            if rarely:
+                self.rare[op.array] += 1
+            else:
+                self.reads.setdefault(op.array, []).append((op, axes))
         else:
             self.otherwise.update([a for a in p.atoms if isinstance(a, anf.Var)])
         match op:

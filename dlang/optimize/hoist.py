@@ -89,7 +89,7 @@ class _Hoister(Rewriter):
         """
         consumed = {v for let in block.lets for v in consumed_by(let.op)}
         stay: list[anf.Let] = []
-        calm = True
+        calm = count is not None and any(isinstance(let.op, anf.Assert) for let in block.lets)  # else nobody asks
         for let in (
             part for whole in block.lets for part in (_apart(whole, inside, self.around) if arrays else [whole])
         ):
@@ -124,10 +124,9 @@ def _count(op: anf.Op) -> anf.Size | None:
 
 def _acts(let: anf.Let) -> bool:
     """Tells whether a let may end the run, be seen by the world, or not end."""
-    inner = list(walk(anf.Block((let,), ())))
     return any(
         part.op.IS.fails or part.op.IS.stays or part.op.IS.endless or named_function(part.op) is not None
-        for part in inner
+        for part in walk(anf.Block((let,), ()))
     )
 
 

@@ -17,7 +17,18 @@ from itertools import islice
 
 from dlang.ir.anf import Assert, Atom, Block, Construct, If, Let, Lit, Prim, Program, Read, Tag, Token, Var
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import block_acts, free_vars, map_bodies, map_inner, mentioned, type_vars, walk, with_lets
+from dlang.ir.traverse import (
+    block_acts,
+    free_vars,
+    map_bodies,
+    map_inner,
+    mentioned,
+    split_by_need,
+    type_vars,
+    used_by,
+    walk,
+    with_lets,
+)
 from dlang.ops import figures
 from dlang.optimize.algebra import fold
 
@@ -29,69 +40,84 @@ def jump_threading(program: Program) -> Program:
 
 def threaded(block: Block) -> Block:
     """The block with branches merged, here and in the blocks inside."""
-    block = map_inner(block, threaded)
-    return with_lets(block, _Tail(block.results).beginning_with(block.lets), block.results)
+    if [type(let.op) for let in block.lets].count(If) >= 2:
+        block = with_lets(block, _Tail(block.results).beginning_with(block.lets), block.results)
+    return map_inner(block, threaded)
 
 
 class _Tail:
     """The last lets of a block, from the end of it to the first of them, and how often they need what is before them.
 
     They are found from the end on: what a branch becomes part of is complete then, and not made again for each branch
-    that follows.
+    that follows. Most lets come and stay without a merger that asks for uses: `counted` of them are in `uses` so far.
     """
 
     def __init__(self, results: Iterable[Atom]) -> None:
         self.backward: list[Let] = []
+        self.counted = 0
         self.uses = Counter(r for r in results if isinstance(r, Var))
 
     def beginning_with(self, lets: Sequence[Let]) -> list[Let]:
         """Some lets and those that are here, in order, with branches merged."""
         for let in reversed(lets):
-            self.begin_with(let)
+            if isinstance(let.op, If):
+                self.begin_with(let, let.op)
+            else:
+                self.backward.append(let)
         return self.backward[::-1]
 
-    def begin_with(self, let: Let) -> None:
-        """Puts a let before the others; the next branch joins one that decides it, if only scalars are computed in
+    def begin_with(self, let: Let, op: If) -> None:
+        """Puts a branch before the others; the next one joins one that decides it, if only scalars are computed in
         between. Where that one chooses a node, elements may be read and checks be done in between, too, which then come
         before it.
         """
         before: list[Let] = []
-        while isinstance(let.op, If):
-            at = len(self.backward) - 1
-            while at >= 0 and (self.backward[at].op.IS.scalar or isinstance(self.backward[at].op, Tag | Read | Assert)):
-                at -= 1
-            second = self.backward[at] if at >= 0 else None
-            if second is None or not isinstance(second.op, If):
+        while (at := self.next_branch()) is not None:
+            second = self.backward[at]
+            assert isinstance(second.op, If)
+            apart, between = split_by_need(self.backward[:at:-1], let.vars)
+            if not _may_pass(apart, op, between):
                 break
-            apart, between = _needing(self.backward[:at:-1], let.vars)
-            if not _may_pass(apart, let.op, between):
+            values = _decided(let, op, between, second.op)
+            if values is None:
                 break
-            gone = self.backward[at:]
-            self.take_off(len(gone))
-            merged = _merged(let, let.op, between, second, second.op, self.uses)
-            if merged is None:
-                self.put(gone)
+            copied = _slice(between, mentioned(second.op))
+            if not _may_copy(copied, op, second.op):
                 break
-            let, between = merged
-            self.put(reversed(between))
+            self.take_off(at)
+            let, op, between = _merged(let, op, between, copied, second, second.op, values, self.needs())
+            self.backward += reversed(between)
             before += apart
-        self.put([let, *reversed(before)])
+        self.backward += [let, *reversed(before)]
 
-    def put(self, lets: Iterable[Let]) -> None:
-        """Puts lets before the others, the last of them first."""
-        for let in lets:
-            self.backward.append(let)
+    def next_branch(self) -> int | None:
+        """The position of the first branch, if what comes before it may be between two that are merged."""
+        for at in range(len(self.backward) - 1, -1, -1):
+            op = self.backward[at].op
+            if isinstance(op, If):
+                return at
+            if not op.IS.scalar and not isinstance(op, Tag | Read | Assert):
+                return None
+        return None
+
+    def needs(self) -> Mapping[Var, int]:
+        """How often what is here needs variables."""
+        for let in self.backward[self.counted :]:
             self.uses.update(_needed(let))
+        self.counted = len(self.backward)
+        return self.uses
 
-    def take_off(self, count: int) -> None:
-        """Takes the first lets off."""
-        for _ in range(count):
-            self.uses.subtract(_needed(self.backward.pop()))
+    def take_off(self, at: int) -> None:
+        """Takes the first lets off, down to a position."""
+        for let in self.backward[at : self.counted]:
+            self.uses.subtract(_needed(let))
+        self.counted = min(self.counted, at)
+        del self.backward[at:]
 
 
 def _needed(let: Let) -> list[Var]:
     """The variables that a let needs, those in the sizes of what it binds among them."""
-    return [*free_vars(let.op), *[v for var in let.vars for v in type_vars(var.type)]]
+    return [*used_by(let), *[v for var in let.vars for v in type_vars(var.type)]]
 
 
 def _may_pass(apart: Sequence[Let], first: If, between: Sequence[Let]) -> bool:
@@ -104,24 +130,12 @@ def _may_pass(apart: Sequence[Let], first: If, between: Sequence[Let]) -> bool:
     return not any(isinstance(let.op, Assert) for let in apart) or not any(a.refuses or a.calls for a in acts)
 
 
-def _needing(lets: Sequence[Let], vars: Iterable[Var]) -> tuple[list[Let], list[Let]]:
-    """The lets that need none of some variables, and those that do."""
-    needed = set(vars)
-    apart: list[Let] = []
-    needing: list[Let] = []
-    for let in lets:
-        needs = any(v in needed for v in mentioned(let.op))
-        (needing if needs else apart).append(let)
-        needed.update(let.vars if needs else ())
-    return apart, needing
+Values = tuple[bool | None, bool | None]
+"""The values of a condition in the arms of an earlier branch, as far as they are known."""
 
 
-def _merged(
-    first: Let, a: If, between: Sequence[Let], second: Let, b: If, uses: Mapping[Var, int]
-) -> tuple[Let, list[Let]] | None:
-    """One branch for two, and what has to stand behind it. between: what the later one may need of what the earlier one
-    gives. uses: how often what follows needs variables.
-    """
+def _decided(first: Let, a: If, between: Sequence[Let], b: If) -> Values | None:
+    """The values of a later condition in the arms of an earlier branch; None if too much would stand in both arms."""
     if isinstance(b.condition, Lit):
         return None
     then = _value(b.condition, first, a, between, a.then, True)
@@ -130,12 +144,35 @@ def _merged(
         known = otherwise if then is None else then
         if known is None or not _is_small(b.then if known else b.otherwise):
             return None  # what is chosen where it is known would stand in both arms
-    twice = {True: then is otherwise or otherwise is None, False: then is otherwise or then is None}
-    copied = _slice(between, mentioned(b))
-    if len(copied) > figures.DOUBLED and all(
+    return then, otherwise
+
+
+def _may_copy(copied: Sequence[Let], a: If, b: If) -> bool:
+    """Tells whether lets between two branches may stand in both arms.
+
+    Not many where the arms only compute scalars: a loop around may choose between what little the arms give, and then
+    has lanes.
+    """
+    return len(copied) <= figures.DOUBLED or not all(
         inside.op.IS.scalar for arm in (a.then, a.otherwise, b.then, b.otherwise) for inside in walk(arm)
-    ):
-        return None  # a loop around may choose between what little the arms give, and then has lanes
+    )
+
+
+def _merged(
+    first: Let,
+    a: If,
+    between: Sequence[Let],
+    copied: Sequence[Let],
+    second: Let,
+    b: If,
+    values: Values,
+    uses: Mapping[Var, int],
+) -> tuple[Let, If, list[Let]]:
+    """One branch for two, and what has to stand behind it.
+
+    between: what needs the earlier one; copied: what of that the later one needs. values: of the later condition. uses:
+    how often what follows needs variables.
+    """
     behind = _slice(between, [v for let in between for v in let.vars if uses.get(v, 0) > 0])
     needed = {v for let in behind for v in _needed(let)}
     vars = (*first.vars, *second.vars)
@@ -143,9 +180,13 @@ def _merged(
     needed.update([v for var in vars if var in needed for v in type_vars(var.type)])
     spent = {v for v in free_vars(b) if isinstance(v.type, Token)}  # the later branch goes on from the earlier one's
     left = [k for k, v in enumerate(vars) if v in needed and v not in spent]
-    arms = [_continued(first, a.then, copied, second, b, then, twice[True], left)]
-    arms.append(_continued(first, a.otherwise, copied, second, b, otherwise, twice[False], left))
-    return Let(tuple([vars[k] for k in left]), If(a.condition, *arms, cold=a.cold), first.span), behind
+    then, otherwise = values
+    arms = [
+        _continued(first, arm, copied, second, b, value, value is other or other is None, left)
+        for arm, value, other in ((a.then, then, otherwise), (a.otherwise, otherwise, then))
+    ]
+    op = If(a.condition, *arms, cold=a.cold)
+    return Let(tuple([vars[k] for k in left]), op, first.span), op, behind
 
 
 def _value(condition: Atom, first: Let, a: If, between: Sequence[Let], arm: Block, taken: bool) -> bool | None:
@@ -218,7 +259,7 @@ def _continued(
     both = (*arm.results, *ends)
     results = tuple([both[k] for k in left])
     tail = _Tail(results)
-    tail.put(reversed(more))
+    tail.backward += reversed(more)
     lets = tail.beginning_with(arm.lets)
     while lets and lets[-1].vars in copied and lets[-1].vars[0] not in ends:  # what merged further in has no use for
         lets.pop()

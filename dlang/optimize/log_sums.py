@@ -16,14 +16,14 @@ iteration asks for none, a loop that meets them runs as it is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.builder import Builder, shape_of
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import mentioned
+from dlang.ir.traverse import split_by_need
 from dlang.ir.types import dtype_of
 from dlang.ops.dtypes import WHOLE
 
@@ -45,7 +45,7 @@ def log_summed(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] |
     (param,), (result,), (first,) = loop.params, loop.body.results, loop.init
     if not isinstance(result, anf.Var) or dtype_of(param) not in anf.FLOATS or dtype_of(param) not in WHOLE:
         return None
-    before = _independent(loop.body.lets, param)
+    before, _ = split_by_need(loop.body.lets, (param,))
     by = {v: x for x in loop.body.lets for v in x.vars}
     guarded = _guarded_summand(by, param, result)
     value = guarded or _summand(by, param, result)
@@ -57,7 +57,7 @@ def log_summed(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] |
         count = iterations(b, loop, known)
         axis = anf.Axis(loop.index, (loop.low,), (loop.low + count,))
         keep = anf.Reduce((count,), (anf.poly(loop.index) - loop.low,), "set")
-        points = anf.Comp((axis,), anf.Block(before, (value,)), (keep,))
+        points = anf.Comp((axis,), anf.Block(tuple(before), (value,)), (keep,))
         x = b.one(points if guarded else Renaming({}, renew=True).op(points), "x")
         largest: anf.Var = b.reduce(keep.shape, lambda i: b.read(x, (i,)), "max")
         top = b.prim("maximum", first, largest)
@@ -108,18 +108,6 @@ def as_written_unless_ordinary(
         results=let.vars,
         cold=True,
     )
-
-
-def _independent(lets: Sequence[anf.Let], param: anf.Var) -> tuple[anf.Let, ...]:
-    """The lets of an iteration that need nothing of the iteration before."""
-    depend: set[anf.Atom] = {param}
-    independent: list[anf.Let] = []
-    for let in lets:
-        if depend.isdisjoint(mentioned(let.op)):
-            independent.append(let)
-        else:
-            depend.update(let.vars)
-    return tuple(independent)
 
 
 def _summand(by: Mapping[anf.Var, anf.Let], param: anf.Var, result: anf.Var) -> anf.Atom | None:

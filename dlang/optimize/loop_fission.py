@@ -35,6 +35,7 @@ from dlang.ir.traverse import (
     outer_mentions,
     own_consumed,
     pruned,
+    split_by_need,
     walk,
     with_lets,
     with_op,
@@ -109,15 +110,7 @@ def numbers_first(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let
     count = loop.high - loop.low
     if loop.early or not loop.params or not known.at_least_zero(count):
         return []
-    of_state = set(loop.params)
-    before: list[anf.Let] = []
-    rest: list[anf.Let] = []
-    for inner in loop.body.lets:
-        if of_state.isdisjoint(mentioned(inner.op)):
-            before.append(inner)
-        else:
-            of_state.update(inner.vars)
-            rest.append(inner)
+    before, rest = split_by_need(loop.body.lets, loop.params)
     before, arrays_of = _without_arrays(before, rest)
     rest = [*arrays_of, *rest]
     if not any(isinstance(inner.op, anf.Comp) for inner in before) or not all(map(_is_pointwise, before)):

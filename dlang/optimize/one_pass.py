@@ -44,6 +44,8 @@ class _Passes:
     def add(self, let: anf.Let) -> None:
         """Adds the next let."""
         op = let.op
+        if not self.within and not (isinstance(op, anf.Comp) and len(op.axes) > 1):
+            return
         used = Counter(mentioned(op))
         shape, index = _points(op) if isinstance(op, anf.Comp) else ((), ())
         at_own = read_at(op.body, index) if isinstance(op, anf.Comp) and shape else Counter[anf.Var]()
@@ -61,15 +63,17 @@ class _Passes:
                 self.stored |= 1 << self.positions[v] if v in self.positions else 0
         self.stored |= within & behind
         for k, var in enumerate(let.vars):
+            waits_for = within | behind
             if isinstance(op, anf.Comp) and len(shape) > 1 and _is_of_points(op, k, index):
-                self.within[var] = within
+                made_of, waits_for = within, behind
                 if _computes(op, k):
                     self.positions[var] = len(self.arrays)
-                    self.within[var] |= 1 << len(self.arrays)
+                    made_of |= 1 << len(self.arrays)
                     self.arrays.append(var)
-                self.behind[var] = behind
-            else:
-                self.behind[var] = within | behind
+                if made_of:
+                    self.within[var] = made_of
+            if waits_for:
+                self.behind[var] = waits_for
 
 
 def _points(op: anf.Comp) -> tuple[tuple[anf.Size, ...], tuple[anf.Size, ...]]:

@@ -17,7 +17,7 @@ from dlang.ir import anf
 from dlang.ir.affine import Depends, axes_behind
 from dlang.ir.comprehension_queries import sizes_named, slope
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, map_bodies, mentioned, walk, with_lets, with_op
+from dlang.ir.traverse import map_blocks, map_bodies, split_by_need, walk, with_lets, with_op
 from dlang.ir.types import dtype_of
 from dlang.ops.dtypes import WHOLE
 
@@ -91,16 +91,8 @@ def _powers(op: anf.Comp, axis: anf.Axis, depends: Depends, around: frozenset[an
 
 def _as_loop(let: anf.Let, op: anf.Comp, axis: anf.Axis, powers: Sequence[anf.Let]) -> list[anf.Let]:
     named = {axis.var: anf.poly(axis.var), **sizes_named(op.body)}
-    changing: set[anf.Var] = {axis.var}
-    before: list[anf.Let] = []
-    terms: list[anf.Let] = []
-    for inner in op.body.lets:
-        if changing.isdisjoint(mentioned(inner.op)):
-            before.append(inner)
-        else:
-            changing.update(inner.vars)
-            if not any(inner is p for p in powers):
-                terms.append(inner)
+    before, changing = split_by_need(op.body.lets, (axis.var,))
+    terms = [inner for inner in changing if not any(inner is p for p in powers)]
     init: list[anf.Atom] = []
     following: list[anf.Atom] = []
     for power in powers:

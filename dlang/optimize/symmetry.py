@@ -23,6 +23,8 @@ from dlang.ir.types import dtype_of, is_float
 from dlang.ops.primitives import PRIMITIVES
 from dlang.optimize.producers import Producer
 
+MOST = 200  # lets that make the arrays which the sums of one comprehension read
+
 
 def symmetry(program: anf.Program) -> anf.Program:
     """The program with each pair of such sums computed once."""
@@ -39,8 +41,9 @@ def _block(block: anf.Block) -> anf.Block:
             lets.append(let)
             continue
         lets += _of_one_side(let, op, made)
-        producer = Producer(op)
-        made |= {v: (producer, k) for k, v in enumerate(let.vars) if len(op.axes) > 1 and point_of(op, k) is not None}
+        if len(op.axes) > 1:
+            producer = Producer(op)
+            made |= {v: (producer, k) for k, v in enumerate(let.vars) if point_of(op, k) is not None}
     return with_lets(block, lets, block.results)
 
 
@@ -79,21 +82,17 @@ def _is_pair(op: anf.Comp, p: anf.Axis, q: anf.Axis) -> bool:
 def _twins(op: anf.Comp, gone: anf.Var, stays: anf.Var, made: _Made) -> list[_Twin]:
     """Sums for each point of the axis `gone` that are sums for each point of the axis `stays`."""
     inner = {axis.var for axis in op.axes}
-    plain, exchanged = _Numbers(op.body.lets, {}, _Table(made)), None
+    sums, others = _sums(op, gone, stays), {k: b for k, b in _sums(op, stays, gone).items() if b.into is None}
+    if not sums or not others:
+        return []
+    table = _Table(made)
+    plain = _Numbers(op.body.lets, {}, table)
+    exchanged = _Numbers(op.body.lets, {gone: anf.poly(stays), stays: anf.poly(gone)}, table)
     out: list[_Twin] = []
-    for position, a in enumerate(op.destinations):
-        if not _is_sum(op, position, gone, stays):
-            continue
-        for other, b in enumerate(op.destinations):
-            if not _is_sum(op, other, stays, gone) or b.into is not None:
+    for position, a in sums.items():
+        for other, b in others.items():
+            if inner & _named(a.index) - {gone} != inner & _named(b.index) - {stays}:
                 continue
-            assert isinstance(a, anf.Reduce) and isinstance(b, anf.Reduce)
-            others = {v for i in a.index for v in i.atoms() if v in inner} - {gone}
-            if others != {v for i in b.index for v in i.atoms() if v in inner} - {stays}:
-                continue
-            if exchanged is None:
-                exchange = {gone: anf.poly(stays), stays: anf.poly(gone)}
-                exchanged = _Numbers(op.body.lets, exchange, plain.table)
             first, second = exchanged.of(op.body.results[position]), plain.of(op.body.results[other])
             if first is not None and second is not None and first.number == second.number:
                 out.append(_Twin(position, other, first.negative != second.negative))
@@ -101,19 +100,22 @@ def _twins(op: anf.Comp, gone: anf.Var, stays: anf.Var, made: _Made) -> list[_Tw
     return out
 
 
-def _is_sum(op: anf.Comp, position: int, axis: anf.Var, reduced: anf.Var) -> bool:
-    """Tells whether a result is a sum of floats for each point of one axis over another."""
-    d, value = op.destinations[position], op.body.results[position]
-    if (
-        not isinstance(d, anf.Reduce)
-        or d.monoid != "sum"
-        or not is_float(value.type)
-        or not isinstance(value.type, anf.Scalar)
-    ):
-        return False
-    mentioned = {v for i in d.index for v in i.atoms()}
-    computed = {v for let in op.body.lets for v in let.vars}
-    return axis in mentioned and reduced not in mentioned and mentioned.isdisjoint(computed)
+def _sums(op: anf.Comp, axis: anf.Var, reduced: anf.Var) -> dict[int, anf.Reduce]:
+    """The results that are sums of floats for each point of one axis over another, by position."""
+    sums: dict[int, anf.Reduce] = {}
+    computed: set[anf.Var] | None = None
+    for k, (d, value) in enumerate(zip(op.destinations, op.body.results, strict=True)):
+        if isinstance(d, anf.Reduce) and d.monoid == "sum" and isinstance(value.type, anf.Scalar):
+            named = _named(d.index)
+            if is_float(value.type) and axis in named and reduced not in named:
+                computed = {v for let in op.body.lets for v in let.vars} if computed is None else computed
+                if named.isdisjoint(computed):
+                    sums[k] = d
+    return sums
+
+
+def _named(index: Sequence[anf.Size]) -> set[anf.Var]:
+    return {v for entry in index for v in entry.atoms()}
 
 
 def _without(let: anf.Let, op: anf.Comp, p: anf.Var, q: anf.Var, twins: Sequence[_Twin]) -> list[anf.Let]:
@@ -122,7 +124,7 @@ def _without(let: anf.Let, op: anf.Comp, p: anf.Var, q: anf.Var, twins: Sequence
     for t in twins:
         a, b = op.destinations[t.position], op.destinations[t.other]
         assert isinstance(a, anf.Reduce) and isinstance(b, anf.Reduce)
-        named = {v for i in a.index for v in i.atoms()}
+        named = _named(a.index)
         code = Renaming({}, renew=True)
         axes = tuple([code.axis(axis) for axis in op.axes if axis.var in named])
         at = code.env
@@ -158,13 +160,16 @@ class _Value:
 
 @dataclass(slots=True)
 class _Table:
-    """The numbers given so far, and the values of elements of arrays that were made. steps: how many lets of those are
-    still looked at, so that long chains of arrays are not gone through for each sum at their end."""
+    """The numbers given so far, and the values of elements of arrays that were made.
+
+    steps: how many lets of those are still looked at, so that long chains of arrays are not gone through for each sum
+    at their end.
+    """
 
     made: _Made
     numbers: dict[object, int] = field(default_factory=dict)
     elements: dict[object, _Value | None] = field(default_factory=dict)
-    steps: int = 200
+    steps: int = MOST
 
     def element(self, array: anf.Var, index: tuple[anf.Size, ...]) -> _Value | None:
         """The value of an element, by what makes it."""

@@ -348,7 +348,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "cache",
             "what is kept between runs: how much, where, and to remove it",
             "Checked modules and machine code are kept in $DLANG_CACHE, or else in the user's cache directory, "
-            "up to $DLANG_CACHE_SIZE (1G unless set; 0 keeps nothing).",
+            "up to $DLANG_CACHE_SIZE (1G unless set). DLANG_CACHE=off keeps and reads nothing.",
             examples=("", "clear", "path"),
         ),
         Command(

@@ -154,7 +154,8 @@ def _cache() -> Iterator[Finding]:
     store = stores.user_store()
     usage = f"{store.directory}, {size(sum(e.bytes for e in store.entries()))} of {size(store.limit)}"
     if store.limit <= 0:
-        yield Finding("cache", "warn", "nothing is kept", "DLANG_CACHE_SIZE=1G keeps what is compiled for other runs")
+        advice = f"unset {stores.DIRECTORY}" if stores.switched_off() else f"{stores.SIZE}=1G"
+        yield Finding("cache", "warn", "nothing is kept", f"{advice} keeps what is compiled for other runs")
         return
     if (text := stores.misread()) is not None:
         yield Finding("cache", "warn", f"{stores.SIZE} is `{text}`, which says no size", "500M or 2G would")
@@ -167,7 +168,7 @@ def _cache() -> Iterator[Finding]:
     if kept:
         yield Finding("cache", "ok", usage)
     else:
-        advice = "DLANG_CACHE names another directory; it must be writable for you, and for nobody else"
+        advice = f"{stores.DIRECTORY} names another directory; it must be writable for you, and for nobody else"
         yield Finding("cache", "warn", f"{usage}: cannot be used", advice)
 
 

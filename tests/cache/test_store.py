@@ -162,3 +162,29 @@ def test_a_limit_is_a_number_and_a_unit(text: str, limit: int | None, monkeypatc
     monkeypatch.setenv("DLANG_CACHE_SIZE", text)
     assert user_store().limit == (DEFAULT_LIMIT if limit is None else limit)
     assert misread() == (text if text and limit is None else None)
+
+
+@pytest.mark.parametrize("text", ["off", "Off", "0"])
+def test_the_cache_can_be_switched_off(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DLANG_CACHE", raising=False)
+    monkeypatch.delenv("DLANG_CACHE_SIZE", raising=False)
+    user_store().put("object", KEY, b"1")
+    monkeypatch.setenv("DLANG_CACHE", text)
+    assert user_store().get("object", KEY) is None
+    user_store().put("object", OTHER, b"2")
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+    assert user_store().clear() == 1  # what is there can still be removed
+
+
+def test_a_directory_may_be_called_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DLANG_CACHE", "./off")
+    user_store().put("object", KEY, b"1")
+    assert (tmp_path / "off").is_dir() and user_store().get("object", KEY) == b"1"
+
+
+def test_a_size_of_nothing_reads_nothing(tmp_path: Path) -> None:
+    Store(tmp_path).put("object", KEY, b"1")
+    assert Store(tmp_path, limit=0).get("object", KEY) is None

@@ -16,11 +16,13 @@ LIMITS = {
     "ad/expand.py": {"MOST"},
     "ad/lasting.py": {"MOST"},
     "optimize/blocking.py": {"TRIES"},
+    "optimize/contractions.py": {"MOST"},
     "optimize/counted_loops.py": {"MOST_VALUES"},
     "optimize/distribute.py": {"_DEEPEST"},
     "optimize/elements.py": {"_LONGEST"},
     "optimize/index_checks.py": {"MOST", "MOST_ARMS"},
     "optimize/reads_first.py": {"MOST"},
+    "optimize/symmetry.py": {"MOST"},
     "optimize/value_ranges.py": {"MODERATE"},
 }
 

@@ -210,3 +210,30 @@ fn f(x: {dtype}[n], label: i64[n], k: size) -> {dtype}[k] = [sum(where(label == 
     label = np.arange(600) % 7 - 1
     expected = [x[label == g].sum(dtype=x.dtype if dtype[0] in "iu" else "f8").astype(x.dtype) for g in range(5)]
     np.testing.assert_array_equal(module.f(x, label, 5), np.array(expected))
+
+
+AGAIN = {"squares": "y * y", "sums": "y + (y * 2.0 - y)", "quotients": "y / (1.0 + y)"}
+
+
+@pytest.mark.parametrize("step", AGAIN.values(), ids=AGAIN)
+@pytest.mark.parametrize(
+    "body", ["sum(g(x[i]) for i < n)", "sum([sum(where(i == j, g(x[i]), 0.0) * x[j] for j < n) for i < n])"]
+)
+def test_values_of_which_each_uses_the_one_before_twice_are_looked_at_once(body: str, step: str) -> None:
+    steps = "".join(f"  y = {step}\n" for _ in range(100))
+    made = lowered(f"fn g(x: f64) -> f64 {{\n  var y = x\n{steps}  y\n}}\nfn f(x: f64[n]) -> f64 = {body}", "f")
+    assert optimise(made.program, [made.entry.name]).functions
+
+
+def test_compared_numbers_that_double_are_looked_at_once() -> None:
+    steps = "".join("  y = y + y\n" for _ in range(100))
+    made = lowered(
+        f"""
+fn g(x: i64) -> i64 {{
+  var y = x
+{steps}  y
+}}
+fn f(x: f64[n], l: i64[n], k: size) -> f64[k] = [sum(where(g(l[i]) == j, x[i], 0.0) for i < n) for j < k]""",
+        "f",
+    )
+    assert optimise(made.program, [made.entry.name]).functions

@@ -127,7 +127,7 @@ def test_rows_whose_elements_are_checked_are_let_go_too(rows: str) -> None:
 
 
 def outcome(runs: Interpreter | CompiledProgram, entry: str, args: list[Any]) -> object:
-    """What a run gives, rounded, or its message."""
+    """The result of a run, rounded, or its message."""
     try:
         (value,) = runs.run(entry, args)
     except RunError as e:

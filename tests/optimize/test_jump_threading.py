@@ -9,7 +9,9 @@ import pytest
 
 import dlang
 from dlang.ir.anf import Construct, If, Tag
+from dlang.optimize.jump_threading import jump_threading
 from dlang.pipeline import optimise
+from tests.counting import calls
 from tests.meaning import meaning
 from tests.optimize.programs import assert_same, count, run
 from tests.specialize.support import lowered
@@ -65,3 +67,14 @@ def test_an_element_is_read_and_checked_before_a_node_is_chosen_but_no_check_pas
                 except dlang.DlangError as error:
                     found.append(error.diagnostics[0].message)
             assert found[0] == found[1]
+
+
+def test_the_work_is_linear_in_the_number_of_early_returns() -> None:
+    def work(n: int) -> int:
+        steps = "".join([f"  s = s * 2.0\n  if x[{k % 8}] > s {{ return s }}\n" for k in range(n)])
+        program = lowered(f"fn f(x: f64[8]) -> f64 {{\n  var s = x[0]\n{steps}  s\n}}", "f").program
+        return calls(lambda: jump_threading(program))
+
+    work(2)  # what is made once
+    few, more, most = map(work, (12, 24, 48))
+    assert most - more < 2.2 * (more - few)

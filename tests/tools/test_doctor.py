@@ -59,6 +59,14 @@ def test_a_cache_that_cannot_be_used_is_told(tmp_path, monkeypatch, size, mode, 
     assert not list((tmp_path / "kept").iterdir())
 
 
+@pytest.mark.parametrize("name, text, advice", [("DLANG_CACHE", "off", "unset DLANG_CACHE "),
+                                                ("DLANG_CACHE_SIZE", "0", "DLANG_CACHE_SIZE=1G ")])  # fmt: skip
+def test_what_switches_the_cache_off_is_named(monkeypatch, name, text, advice):
+    monkeypatch.setenv(name, text)
+    (told,) = doctor._cache()
+    assert (told.state, told.found) == ("warn", "nothing is kept") and told.advice.startswith(advice)
+
+
 def test_a_size_of_the_cache_that_is_none_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("DLANG_CACHE", str(tmp_path))
     monkeypatch.setenv("DLANG_CACHE_SIZE", "much")

@@ -11,6 +11,7 @@ from dlang.codegen.llvm.collector import ARRAY, WORDS_SHIFT
 from dlang.codegen.llvm.registry import ENTRY, FOUND
 from dlang.codegen.llvm.support import SLOTS
 from dlang.codegen.llvm.texts import ROPE
+from dlang.codegen.llvm.words import loaded, stored
 
 SLOT_BITS = 4
 FOUND_WORDS = 4  # of an array that has been found: its address, beginning, end, and the version of the table
@@ -41,23 +42,13 @@ look:
   br i1 %none, label %search, label %remembered
 remembered:
   %p = call ptr @place(ptr %found, i64 %b)
-  %known = load i64, ptr %p
-  %beginp = getelementptr i64, ptr %p, i64 1
-  %begin = load i64, ptr %beginp
-  %endp = getelementptr i64, ptr %p, i64 2
-  %end = load i64, ptr %endp
-  %atp = getelementptr i64, ptr %p, i64 3
-  %at = load i64, ptr %atp
+{loaded("p", "known", "begin", "end", "at")}
   %version = load atomic i64, ptr @version seq_cst, align 8
   %same = icmp eq i64 %known, %b
   %current = icmp eq i64 %at, %version
-  %low = icmp uge i64 %a, %begin
-  %high = icmp ule i64 %e, %end
-  %onwards = icmp ugt i64 %e, %a
-  %t1 = and i1 %same, %current
-  %t2 = and i1 %low, %high
-  %t3 = and i1 %t2, %onwards
-  %ok = and i1 %t1, %t3
+  %in = call i1 @within(i64 %a, i64 %e, i64 %begin, i64 %end)
+  %t = and i1 %same, %current
+  %ok = and i1 %t, %in
   br i1 %ok, label %fine, label %search
 search:
   %bad = call i1 @searched(ptr %ctx, i64 %b, i64 %a, i64 %e, i64 %site)
@@ -74,7 +65,7 @@ define internal ptr @place(ptr %found, i64 %base) nounwind {{
   ret ptr %p
 }}
 
-define internal i1 @within(i64 %a, i64 %e, i64 %begin, i64 %end) nounwind {{
+define internal i1 @within(i64 %a, i64 %e, i64 %begin, i64 %end) alwaysinline nounwind {{
   %low = icmp uge i64 %a, %begin
   %high = icmp ule i64 %e, %end
   %onwards = icmp ugt i64 %e, %a
@@ -94,11 +85,7 @@ look:
   %word = mul i64 %last, {ENTRY}
   %table = load ptr, ptr @table
   %p = getelementptr i64, ptr %table, i64 %word
-  %begin = load i64, ptr %p
-  %endp = getelementptr i64, ptr %p, i64 1
-  %end = load i64, ptr %endp
-  %alivep = getelementptr i64, ptr %p, i64 2
-  %alive = load i64, ptr %alivep
+{loaded("p", "begin", "end", "alive")}
   %at.begin = icmp eq i64 %begin, %b
   %before.end = icmp ult i64 %b, %end
   %its = or i1 %at.begin, %before.end
@@ -126,11 +113,7 @@ head:
 loan:
   %jword = mul i64 %j, {ENTRY}
   %q = getelementptr i64, ptr %list, i64 %jword
-  %qb = load i64, ptr %q
-  %qep = getelementptr i64, ptr %q, i64 1
-  %qe = load i64, ptr %qep
-  %qtp = getelementptr i64, ptr %q, i64 2
-  %qt = load i64, ptr %qtp
+{loaded("q", "qb", "qe", "qt")}
   %fixed = icmp eq i64 %qt, 0
   br i1 %fixed, label %known, label %moving
 moving:
@@ -169,11 +152,7 @@ make:
 store:
   %cells = phi ptr [ %found, %remember ], [ %made, %make ]
   %cell = call ptr @place(ptr %cells, i64 %b)
-  store i64 %b, ptr %cell
-  %c1 = getelementptr i64, ptr %cell, i64 1
-  store i64 %rb, ptr %c1
-  %c2 = getelementptr i64, ptr %cell, i64 2
-  store i64 %re, ptr %c2
+{stored("cell", "%b", "%rb", "%re")}
   %c3 = getelementptr i64, ptr %cell, i64 3
   %version = load atomic i64, ptr @version seq_cst, align 8
   store i64 %version, ptr %c3
@@ -246,11 +225,7 @@ head:
 loan:
   %jword = mul i64 %j, {ENTRY}
   %q = getelementptr i64, ptr %list, i64 %jword
-  %begin = load i64, ptr %q
-  %ep = getelementptr i64, ptr %q, i64 1
-  %end = load i64, ptr %ep
-  %tp = getelementptr i64, ptr %q, i64 2
-  %top = load i64, ptr %tp
+{loaded("q", "begin", "end", "top")}
   %is.arena = icmp ne i64 %top, 0
   %from = icmp uge i64 %header.at, %begin
   %to = icmp ult i64 %header.at, %end

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dlang.codegen.llvm import support
 from dlang.codegen.llvm.support import HEADER, SIZE
+from dlang.codegen.llvm.words import loaded, stored
 
 # words of a context, which other code leaves alone: freed blocks that are kept, from the oldest to the newest, by the
 # word that chains those in use; their bytes; what has been found
@@ -166,9 +167,7 @@ look:
   %word = mul i64 %previous, {ENTRY}
   %table = load ptr, ptr @table
   %p = getelementptr i64, ptr %table, i64 %word
-  %b = load i64, ptr %p
-  %ep = getelementptr i64, ptr %p, i64 1
-  %e = load i64, ptr %ep
+{loaded("p", "b", "e")}
   %same = icmp eq i64 %b, %begin
   %over = icmp ugt i64 %e, %begin
   %stale = or i1 %same, %over
@@ -196,11 +195,7 @@ insert:
   %word3 = mul i64 %at, {ENTRY}
   %table3 = load ptr, ptr @table
   %p3 = getelementptr i64, ptr %table3, i64 %word3
-  store i64 %begin, ptr %p3
-  %ep3 = getelementptr i64, ptr %p3, i64 1
-  store i64 %end, ptr %ep3
-  %ap3 = getelementptr i64, ptr %p3, i64 2
-  store i64 1, ptr %ap3
+{stored("p3", "%begin", "%end", "1")}
   call void @forget()
   call void @leave()
   ret i1 true
@@ -404,11 +399,7 @@ store:
   %count = load i64, ptr @lent.count
   %word = mul i64 %count, {ENTRY}
   %p = getelementptr i64, ptr %list, i64 %word
-  store i64 %begin, ptr %p
-  %ep = getelementptr i64, ptr %p, i64 1
-  store i64 %end, ptr %ep
-  %tp = getelementptr i64, ptr %p, i64 2
-  store i64 %top, ptr %tp
+{stored("p", "%begin", "%end", "%top")}
   %more = add i64 %count, 1
   store i64 %more, ptr @lent.count
   br label %done
@@ -434,9 +425,7 @@ head:
 look:
   %word = mul i64 %k, {ENTRY}
   %p = getelementptr i64, ptr %list, i64 %word
-  %b = load i64, ptr %p
-  %ep = getelementptr i64, ptr %p, i64 1
-  %e = load i64, ptr %ep
+{loaded("p", "b", "e")}
   %same.begin = icmp eq i64 %b, %begin
   %same.end = icmp eq i64 %e, %end
   %same = and i1 %same.begin, %same.end

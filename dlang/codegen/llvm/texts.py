@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dlang.codegen.llvm import support
 from dlang.codegen.llvm.collector import ARRAY, node_header
+from dlang.codegen.llvm.words import loaded, stored
 
 SHORT = 128
 """The bytes up to which a joined text is copied at once."""
@@ -100,9 +101,7 @@ look:
   br i1 %is.rope, label %rope, label %flat
 rope:
   %p = inttoptr i64 %t to ptr
-  %left = load i64, ptr %p
-  %rightp = getelementptr i64, ptr %p, i64 1
-  %right = load i64, ptr %rightp
+{loaded("p", "left", "right")}
   %n = call i64 @text.length(i64 %left)
   %m = call i64 @text.length(i64 %right)
   %rightat = getelementptr i8, ptr %at, i64 %n
@@ -234,9 +233,7 @@ long:
   br i1 %is.rope, label %end.of.rope, label %join
 end.of.rope:
   %ap = inttoptr i64 %a to ptr
-  %front = load i64, ptr %ap
-  %tailp = getelementptr i64, ptr %ap, i64 1
-  %tail = load i64, ptr %tailp
+{loaded("ap", "front", "tail")}
   %k = call i64 @text.length(i64 %tail)
   %both = add i64 %k, %m
   %little = icmp ule i64 %both, {SHORT}
@@ -252,11 +249,7 @@ join:
   %full = icmp eq ptr %p, null
   br i1 %full, label %none, label %make
 make:
-  store i64 %left, ptr %p
-  %rightp = getelementptr i64, ptr %p, i64 1
-  store i64 %right, ptr %rightp
-  %lengthp = getelementptr i64, ptr %p, i64 2
-  store i64 %length, ptr %lengthp
+{stored("p", "%left", "%right", "%length")}
   %rope = ptrtoint ptr %p to i64
   ret i64 %rope
 none:
