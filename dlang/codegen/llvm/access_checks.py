@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dlang.codegen.llvm.collector import ARRAY, WORDS_SHIFT
 from dlang.codegen.llvm.registry import ENTRY, FOUND
-from dlang.codegen.llvm.support import SLOTS
+from dlang.codegen.llvm.support import SLOTS, loaded, stored
 from dlang.codegen.llvm.texts import ROPE
-from dlang.codegen.llvm.words import loaded, stored
 
 SLOT_BITS = 4
 FOUND_WORDS = 4  # of an array that has been found: its address, beginning, end, and the version of the table

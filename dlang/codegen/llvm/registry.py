@@ -11,8 +11,7 @@ read before it is written shows. What is freed is kept from being used again unt
 from __future__ import annotations
 
 from dlang.codegen.llvm import support
-from dlang.codegen.llvm.support import HEADER, SIZE
-from dlang.codegen.llvm.words import loaded, stored
+from dlang.codegen.llvm.support import HEADER, SIZE, loaded, stored
 
 # words of a context, which other code leaves alone: freed blocks that are kept, from the oldest to the newest, by the
 # word that chains those in use; their bytes; what has been found

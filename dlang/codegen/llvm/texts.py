@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dlang.codegen.llvm import support
 from dlang.codegen.llvm.collector import ARRAY, node_header
-from dlang.codegen.llvm.words import loaded, stored
+from dlang.codegen.llvm.support import loaded, stored
 
 SHORT = 128
 """The bytes up to which a joined text is copied at once."""
