@@ -333,3 +333,11 @@ fn f(c: f64[k]) -> f64 {{ let (a, b) = {call}
         value, slope = meaning(c), dlang.grad(meaning)(c)
     np.testing.assert_allclose(compiled(c), value, rtol=1e-13)
     np.testing.assert_allclose(dlang.grad(compiled)(c), slope, rtol=1e-12)
+
+
+def test_a_state_that_takes_the_place_of_the_last_one_needs_no_other_memory() -> None:
+    made = lowered("fn f(x: f64[n], k: size) -> f64[n] { var v = x; for t < k { v = sin(v) * sum(v) }\n v }", "f")
+    program = optimise(made.program, [made.entry.name], verify=True)
+    loops = [let.op for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, For)]
+    comps = [let.op for loop in loops for let in loop.body.lets if isinstance(let.op, Comp)]
+    assert comps and all(d.into is not None for op in comps for d in op.destinations if d.shape)
