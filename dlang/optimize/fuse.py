@@ -280,7 +280,7 @@ def inlined_producers(block: anf.Block, fewer: bool = False) -> anf.Block:
                 for k, var in enumerate(let.vars):
                     if var in stored or (fewer and not uses.at_fewer_points(var)):
                         continue
-                    if uses.inlinable(producer, k, var, chosen):
+                    if uses.inlinable(producer, k, let.vars, chosen):
                         chosen[var] = producer, k
         if not chosen:
             return block
@@ -360,14 +360,22 @@ class Uses:
                 return False
         return True
 
-    def inlinable(self, producer: Producer, k: int, var: anf.Var, chosen: Container[anf.Var]) -> bool:
-        """Tells whether a result is better computed at its reads, given those chosen before it."""
-        op = producer.op
+    def is_used(self, var: anf.Var) -> bool:
+        return var in self.reads or var in self.otherwise or self.rare[var] > 0
+
+    def inlinable(self, producer: Producer, k: int, vars: Sequence[anf.Var], chosen: Container[anf.Var]) -> bool:
+        """Tells whether a result is better computed at its reads, given those chosen before it.
+
+        vars: what its comprehension binds.
+        """
+        op, var = producer.op, vars[k]
         reads, rare = self.reads.get(var, []), self.rare[var]
         if not (reads or rare) or var in self.otherwise or point_of(op, k) is None:
             return False
-        single = len(reads) == 1 and not rare and len(op.destinations) == 1
-        code = producer.code(k, None if single else figures.COPIED_CODE)
+        alone = not any(self.is_used(v) and v not in chosen for v in vars if v is not var)
+        single = len(reads) == 1 and not rare and alone
+        most = figures.COPIED_TWICE if len(reads) + rare <= 2 else figures.COPIED_CODE
+        code = producer.code(k, None if single else most)
         if code is None or not all(map(_is_point, code)):
             return False
         if any(let.op.IS.fails for let in walk(op.body)):  # a check that the result does not need would be gone
@@ -390,8 +398,7 @@ class Uses:
             return True
         if not all(read_once(read, axes) for read, axes in reads):
             return False
-        cheap = count <= figures.COPIED_CODE and not gathers
-        cheap = cheap and all(additions(let.op) <= figures.ADDITION for let in code)
+        cheap = count <= most and not gathers and all(additions(let.op) <= figures.ADDITION for let in code)
         return single or (cheap and len(reads) + rare <= figures.COPIED_CODE)
 
 

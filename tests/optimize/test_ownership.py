@@ -261,7 +261,7 @@ SWAPPED = {
     "a row that is turned": "m[k] = reverse(m[k])",  # all rows at once, into another matrix
     "a row of data that is turned": "m[t[k]] = reverse(m[t[k]])",
     "columns": "for i < n { (m[i, k], m[i, t[k]]) = (m[i, t[k]], m[i, k]) }",
-    "parts of a row": "m[k, 1..] = m[k, ..n - 1]",
+    "parts of a row": "m[k, 1..] = m[k, ..n - 1]",  # likewise
     "three rows": "(m[k], m[t[k]], m[0]) = (m[t[k]], m[0], m[k])",
     "a row that a branch changes": "m[k] = if t[k] > 1 { m[k] * m[t[k]] } else { m[k] }",
     "a row that a branch chooses": "m[k] = if t[k] > 1 { m[t[k]] } else { 0.5 * m[k] }",
@@ -275,7 +275,7 @@ def test_rows_that_change_places_take_no_copy_of_the_matrix(body: str) -> None:
     program = optimise(made.program, [made.entry.name], verify=True)
     name = made.entry.name
     copied = [let.op.array.type for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, Copy)]
-    in_place = body != SWAPPED["a row that is turned"]
+    in_place = body not in (SWAPPED["a row that is turned"], SWAPPED["parts of a row"])
     assert len([t for t in copied if isinstance(t, Array) and len(t.shape) == 2]) == in_place  # what the caller holds
     rng = np.random.default_rng(0)
     for n in (1, 2, 5, 9):
