@@ -60,8 +60,11 @@ def merged(block: anf.Block, effectful: frozenset[str]) -> anf.Block:
     alike: dict[Key, int] = {}  # the comprehensions that have the same axes, a bit for each
     near: dict[anf.Var, int] = {}  # those that read or give an array
     merging: dict[int, _Merged] = {}
+    seen: dict[anf.Var, anf.Var] = {}  # the array of which a view shows elements
     for let in block.lets:
         op = let.op
+        if isinstance(op, anf.View | anf.Reshape):
+            seen[let.vars[0]] = seen.get(op.array, op.array)
         effects = is_effectful(op, effectful)
         if not isinstance(op, anf.Comp) or not op.axes or (effects and not let.vars):
             items.append(let, effects)
@@ -74,7 +77,7 @@ def merged(block: anf.Block, effectful: frozenset[str]) -> anf.Block:
         for v in arrays:
             sharing |= near.get(v, 0)
         for k in () if effects else bits(items.joinable(let, alike.get(key, 0) & sharing, effects)):
-            if merging[k].takes(let, op):
+            if merging[k].takes(let, op, seen):
                 items.join(k, let, effects)
                 joined = True
                 break
@@ -116,8 +119,11 @@ class _Merged:
         body = anf.Block((*self.lets, *lets), (*self.values, *values))
         return anf.Comp(self.axes, body, (*self.destinations, *destinations))
 
-    def takes(self, second: anf.Let, b: anf.Comp) -> bool:
-        """Makes another comprehension a part of it, unless that needs more of this one than its own point."""
+    def takes(self, second: anf.Let, b: anf.Comp, seen: Mapping[anf.Var, anf.Var]) -> bool:
+        """Makes another comprehension a part of it, unless that needs more of this one than its own point.
+
+        seen: the array of which a view shows elements.
+        """
         places = self.places
         read = set(mentioned(b.body))
         consumed = {d.into for d in b.destinations if d.into is not None and d.into not in places}
@@ -152,6 +158,8 @@ class _Merged:
         if any(takes_long(let.op) for let in b.body.lets):
             if repeated(self.op(lets, values, destinations)) > repeated(self.op([], [], [])) + repeated(b):
                 return False
+        if any(seen.get(v) in consumed for v in self.read | read):
+            return False
         changes = not consumed.isdisjoint(self.read | read)
         if changes:  # each point may change what it alone reads
             whole = self.op(lets, values, destinations)

@@ -263,6 +263,11 @@ SWAPPED = {
     "columns": "for i < n { (m[i, k], m[i, t[k]]) = (m[i, t[k]], m[i, k]) }",
     "parts of a row": "m[k, 1..] = m[k, ..n - 1]",  # likewise
     "three rows": "(m[k], m[t[k]], m[0]) = (m[t[k]], m[0], m[k])",
+    "rows less a multiple of one above": "for i in k + 1..n { m[i] = maximum(m[i], m[i, k] * m[k]) }",
+    "rows and one below": "for i in 0..k { m[i] = maximum(m[i], 0.5 * m[k]) }",
+    "rows less a multiple of one of them": "for i in k..n { m[i] -= 0.5 * m[k] }",
+    "a column and the one before": "for j in 1..n { m[.., j] += m[.., j - 1] }",
+    "a column and one beside it": "for j < n { m[.., j] = m[.., j] + 0.5 * m[.., k] }",
     "a row that a branch changes": "m[k] = if t[k] > 1 { m[k] * m[t[k]] } else { m[k] }",
     "a row that a branch chooses": "m[k] = if t[k] > 1 { m[t[k]] } else { 0.5 * m[k] }",
 }
