@@ -69,6 +69,7 @@ from dlang.optimize.symmetry import symmetry
 from dlang.optimize.tailcalls import tail_calls_to_loops
 from dlang.optimize.unroll import unroll
 from dlang.optimize.vectorise_loops import vectorise_loops
+from dlang.optimize.whole_updates import whole_updates
 from dlang.passes import (
     Form,
     Pass,
@@ -179,6 +180,8 @@ PASSES: tuple[CorePass, ...] = (
     _plain("simplify", partial(simplify, nests=False), NORMAL, _SIMPLIFY, exact=True, again=True),
     _plain("distribute", distribute, NORMAL, "splits comprehensions into perfect nests", gives=_NESTS),
     _plain("narrow", narrow, NORMAL, _NARROW, needs=_NESTS, exact=True),
+    _plain("whole_updates", whole_updates, NORMAL, "updates almost all of an array as a whole, by a condition",
+           needs=_NESTS, exact=True),
     _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True, again=True),
     _plain("cse", cse, NORMAL, _CSE, exact=True, again=True),
     _plain("dce", dce, NORMAL, _DCE, exact=True, again=True),

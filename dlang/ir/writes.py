@@ -17,7 +17,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from dlang.ir import anf
-from dlang.ir.traverse import mentioned, walk
+from dlang.ir.traverse import bound_vars, mentioned, walk
 from dlang.ir.types import dtype_of
 from dlang.ops.monoids import STAYS
 
@@ -188,6 +188,14 @@ def apart(one: Iterable[Range | None], other: Iterable[Range | None], known: Kno
     return any(known.at_least_zero(b.low - a.high) or known.at_least_zero(a.low - b.high) for a, b in pairs)
 
 
+def without_overlap(one: Range | None, other: Range | None) -> bool:
+    """Tells whether one range surely ends before the other begins."""
+    if one is None or other is None:
+        return False
+    gaps = ((one.low - other.high).constant, (other.low - one.high).constant)
+    return any(gap is not None and gap >= 0 for gap in gaps)
+
+
 # ---- segments of arrays ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -306,14 +314,46 @@ def arrays_at_own_points(op: anf.Comp, position: int) -> list[anf.Var]:
     return [x for x, count in read_at(op.body, d.index).items() if count == uses[x] and x.type == type]
 
 
-def reads_its_place(op: anf.Comp, position: int) -> bool:
+def reads_only_its_place(op: anf.Comp, position: int) -> bool:
     """Tells whether a result takes the place of an array of which each point reads only the element that it sets."""
+    return _other_reads(op, position) == []
+
+
+def reads_its_place(op: anf.Comp, position: int) -> bool:
+    """Tells whether a result takes the place of an array of which each point reads only the element that it sets, and
+    such as no point sets."""
+    others, d = _other_reads(op, position), op.destinations[position]
+    return others is not None and isinstance(d, anf.Reduce) and (not others or _never_set(op, d, others))
+
+
+def _other_reads(op: anf.Comp, position: int) -> list[tuple[anf.Size, ...]] | None:
+    """The indices other than its own at which a point reads the array in the place of which a result is.
+
+    None if there is no such array, points are done once more, or it is used in another way.
+    """
     d = op.destinations[position]
     if d.into is None or not isinstance(d, anf.Reduce) or not isinstance(op.body.results[position].type, anf.Scalar):
-        return False
+        return None
     if _may_repeat(op) or not determines(op.axes, d.index):
+        return None
+    uses = mentioned(op).count(d.into) - 1
+    if uses == 0:
+        return []
+    reads = [let.op.index for let in walk(op.body) if isinstance(let.op, anf.Read) and let.op.array is d.into]
+    return [index for index in reads if index != d.index] if len(reads) == uses else None
+
+
+def _never_set(op: anf.Comp, d: anf.Reduce, indices: Sequence[Sequence[anf.Size]]) -> bool:
+    """Tells whether elements are none of those that a destination of a comprehension sets."""
+    inside = set(bound_vars(op.body))
+    written = ranges(op.axes, d.index)
+    if any(entry.mentions(inside) for entry in d.index):
         return False
-    return mentioned(op).count(d.into) == read_at(op.body, d.index)[d.into] + 1
+    for index in indices:
+        read = [None if e.mentions(inside) else r for e, r in zip(index, ranges(op.axes, index), strict=True)]
+        if not any(map(without_overlap, read, written)):
+            return False
+    return True
 
 
 def _may_repeat(op: anf.Comp) -> bool:

@@ -138,8 +138,9 @@ NARROW_ROW = 16
 """Elements of a row, up to which rows are no reason for blocks."""
 
 # ---- loops: fused, written out, split --------------------------------------------------------------------------------
-COPIED_CODE = 3
-"""Primitives and reads of a body that may be computed at several reads, and how many reads these may be."""
+COPIED_CODE, COPIED_TWICE = 3, 4
+"""Primitives and reads of a body that may be computed at several reads, and how many reads these may be; and the most
+where there are at most two."""
 LIGHT_TERM = 4
 """Primitives of a term; more take so long that it does not matter how often operands are read."""
 ROUNDS_OF_REFUSALS = 8
@@ -188,6 +189,8 @@ DOUBLED = 8
 """Lets that may stand twice to jump over a branch."""
 END_POINTS = 4
 """Points of an axis that are an end of it, which a pass of its own visits."""
+LEFT_OUT = 8
+"""Elements along an axis that an update of almost all of an array leaves as they are: then it is done as one of all."""
 JOINED_PIECES = 3
 """Pieces of a joined array whose elements are computed where they are read: each more is another comparison."""
 POINTWISE_BODY = 64

@@ -72,7 +72,7 @@ def _block(block: anf.Block, around: _Around) -> anf.Block:
         if isinstance(let.op, anf.Comp):
             opened = terms.opened(let.op)
             lets += _comp(let, let.op, [terms.uncopied(let.op), let.op, opened], around)
-            terms.note(let, opened)
+            terms.note(let, opened, let.op)
         else:
             inner = around.inside(let.op) if isinstance(let.op, anf.For) else around
             op = map_blocks(let.op, partial(_block, around=inner))

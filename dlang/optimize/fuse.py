@@ -62,8 +62,11 @@ def merged(block: anf.Block, effectful: frozenset[str]) -> anf.Block:
     alike: dict[Key, int] = {}  # the comprehensions that have the same axes, a bit for each
     near: dict[anf.Var, int] = {}  # those that read or give an array
     merging: dict[int, _Merged] = {}
+    seen: dict[anf.Var, anf.Var] = {}  # the array of which a view shows elements
     for let in block.lets:
         op = let.op
+        if isinstance(op, anf.View | anf.Reshape):
+            seen[let.vars[0]] = seen.get(op.array, op.array)
         effects = is_effectful(op, effectful)
         if not isinstance(op, anf.Comp) or not op.axes or (effects and not let.vars):
             items.append(let, effects)
@@ -76,7 +79,7 @@ def merged(block: anf.Block, effectful: frozenset[str]) -> anf.Block:
         for v in arrays:
             sharing |= near.get(v, 0)
         for k in () if effects else bits(items.joinable(let, alike.get(key, 0) & sharing, effects)):
-            if merging[k].takes(let, op):
+            if merging[k].takes(let, op, seen):
                 items.join(k, let, effects)
                 joined = True
                 break
@@ -118,8 +121,11 @@ class _Merged:
         body = anf.Block((*self.lets, *lets), (*self.values, *values))
         return anf.Comp(self.axes, body, (*self.destinations, *destinations))
 
-    def takes(self, second: anf.Let, b: anf.Comp) -> bool:
-        """Makes another comprehension a part of it, unless that needs more of this one than its own point."""
+    def takes(self, second: anf.Let, b: anf.Comp, seen: Mapping[anf.Var, anf.Var]) -> bool:
+        """Makes another comprehension a part of it, unless that needs more of this one than its own point.
+
+        seen: the array of which a view shows elements.
+        """
         places = self.places
         read = set(mentioned(b.body))
         consumed = {d.into for d in b.destinations if d.into is not None and d.into not in places}
@@ -154,6 +160,8 @@ class _Merged:
         if any(takes_long(let.op) for let in b.body.lets):
             if repeated(self.op(lets, values, destinations)) > repeated(self.op([], [], [])) + repeated(b):
                 return False
+        if any(seen.get(v) in consumed for v in self.read | read):
+            return False
         changes = not consumed.isdisjoint(self.read | read)
         if changes:  # each point may change what it alone reads
             whole = self.op(lets, values, destinations)
@@ -282,7 +290,7 @@ def inlined_producers(block: anf.Block, fewer: bool = False) -> anf.Block:
                 for k, var in enumerate(let.vars):
                     if var in stored or (fewer and not uses.at_fewer_points(var)):
                         continue
-                    if uses.inlinable(producer, k, var, chosen):
+                    if uses.inlinable(producer, k, let.vars, chosen):
                         chosen[var] = producer, k
         if not chosen:
             return block
@@ -365,14 +373,22 @@ class Uses:
                 return False
         return True
 
-    def inlinable(self, producer: Producer, k: int, var: anf.Var, chosen: Container[anf.Var]) -> bool:
-        """Tells whether a result is better computed at its reads, given those chosen before it."""
-        op = producer.op
+    def is_used(self, var: anf.Var) -> bool:
+        return var in self.reads or var in self.otherwise or self.rare[var] > 0
+
+    def inlinable(self, producer: Producer, k: int, vars: Sequence[anf.Var], chosen: Container[anf.Var]) -> bool:
+        """Tells whether a result is better computed at its reads, given those chosen before it.
+
+        vars: what its comprehension binds.
+        """
+        op, var = producer.op, vars[k]
         reads, rare = self.reads.get(var, []), self.rare[var]
         if not (reads or rare) or var in self.otherwise or point_of(op, k) is None:
             return False
-        single = len(reads) == 1 and not rare and len(op.destinations) == 1
-        code = producer.code(k, None if single else figures.COPIED_CODE)
+        alone = not any(self.is_used(v) and v not in chosen for v in vars if v is not var)
+        single = len(reads) == 1 and not rare and alone
+        most = figures.COPIED_TWICE if len(reads) + rare <= 2 else figures.COPIED_CODE
+        code = producer.code(k, None if single else most)
         if code is None or not all(map(_is_point, code)):
             return False
         if any(let.op.IS.fails for let in walk(op.body)):  # a check that the result does not need would be gone
@@ -395,8 +411,7 @@ class Uses:
             return True
         if not all(read_once(read, axes) for read, axes in reads):
             return False
-        cheap = count <= figures.COPIED_CODE and not gathers
-        cheap = cheap and all(additions(let.op) <= figures.ADDITION for let in code)
+        cheap = count <= most and not gathers and all(additions(let.op) <= figures.ADDITION for let in code)
         return single or (cheap and len(reads) + rare <= figures.COPIED_CODE)
 
 

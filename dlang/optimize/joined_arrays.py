@@ -10,12 +10,12 @@ element by element, each read is one of a piece, with a branch where bounds of t
     … = comp i < n { x = read t[i + n]; … }      →      … = comp i < n { x = read b[i]; … }
 
 so derivatives know which elements of which piece are read. Where fusion decides, behind derivatives, operands of
-products stay arrays. What is used as a whole stays a copy.
+products stay arrays. What is used as a whole stays a copy, unless almost all of it is a piece that is made for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
 
 from dlang.ir import anf
@@ -57,13 +57,14 @@ def _block(block: anf.Block, known: Knowledge) -> anf.Block:
     for let in walk(block):
         if isinstance(let.op, anf.Read | anf.View):
             counted[let.op.array] = counted.get(let.op.array, 0) + 1
+    made = {v for let in block.lets if isinstance(let.op, anf.Comp) for v in let.vars}
     joined = {
         let.vars[0]: let.op
         for let in block.lets
         if isinstance(let.op, anf.Concat)
         and 1 < len(let.op.arrays) <= figures.JOINED_PIECES
         and array_type(let.vars[0]).dtype in WHOLE
-        and 0 < uses[let.vars[0]] == counted.get(let.vars[0], 0)
+        and (0 < uses[let.vars[0]] == counted.get(let.vars[0], 0) or _is_almost(let.op, made))
     }
     at_once = {v: op for v, op in joined.items() if _read_at_once(v, op, reads)}
     lets = []
@@ -74,6 +75,13 @@ def _block(block: anf.Block, known: Knowledge) -> anf.Block:
             lets.append(anf.Let(let.vars, _by_elements(joined[let.vars[0]], let.vars[0]), let.span))
     block = with_lets(block, lets, block.results)
     return _Pieces(at_once, known).block(block) if at_once else block
+
+
+def _is_almost(op: anf.Concat, made: Container[anf.Var]) -> bool:
+    """Tells whether all but a few elements are those of one piece, which is one of the arrays that are made here."""
+    large = [piece for piece in op.arrays if array_type(piece).shape[0].constant is None]
+    sizes = [array_type(piece).shape[0].constant or 0 for piece in op.arrays]
+    return len(large) == 1 and large[0] in made and sum(sizes) <= figures.LEFT_OUT
 
 
 def _read_at_once(array: anf.Var, op: anf.Concat, uses: Uses) -> bool:

@@ -179,12 +179,14 @@ def _consumed(op: anf.Op, uses: _Uses) -> list[anf.Var]:
 def _wanted(function: anf.Function, uses: _Uses, results: Iterable[anf.Atom]) -> set[anf.Var]:
     """The variables whose storage is consumed somewhere later, or that of one of the results.
 
-    A loop's state is updated in place if it is one.
+    A loop's state is updated in place if it is one, or if the next one can take its place.
     """
     work: list[anf.Atom] = [r for r in results if _is_array(r)]
     sources: dict[anf.Var, tuple[anf.Atom, ...]] = {}  # what else has the storage of a variable
     for let in walk(function.body):
         work += _consumed(let.op, uses)
+        if isinstance(let.op, anf.For | anf.While):
+            work += _replaced_states(let.op)
         sources.update({var: (source,) for var, source, how in links(let) if how is not How.CHANGED})
         sources.update(choices(let))
     wanted: set[anf.Var] = set()
@@ -194,6 +196,24 @@ def _wanted(function: anf.Function, uses: _Uses, results: Iterable[anf.Atom]) ->
             wanted.add(atom)
             work += sources.get(atom, ())
     return wanted
+
+
+def _replaced_states(op: anf.For | anf.While) -> list[anf.Var]:
+    """The arrays of a loop's state that an iteration reads last where it makes the next state, each point its own."""
+    states = [
+        (param, result)
+        for param, result in zip(op.params, op.body.results[op.early :], strict=True)
+        if isinstance(param.type, anf.Array) and isinstance(result, anf.Var) and result is not param
+    ]
+    replaced: list[anf.Var] = []
+    for k, let in enumerate(op.body.lets if states else ()):
+        for param, result in states:
+            if isinstance(let.op, anf.Comp) and result in let.vars:
+                own = arrays_at_own_points(let.op, let.vars.index(result))
+                later = anf.Block(op.body.lets[k + 1 :], op.body.results)
+                if param in own and param not in mentioned(later):
+                    replaced.append(param)
+    return replaced
 
 
 # ---- where copies are needed -----------------------------------------------------------------------------------------

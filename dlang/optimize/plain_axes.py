@@ -23,19 +23,32 @@ from dlang.polynomials import Poly
 
 
 def with_plain_bounds(op: anf.Comp) -> anf.Comp:
-    """The comprehension without bounds that only say that other axes have points: 0..min(n, n * m), beside 0..m."""
-    if all(len(a.highs) == 1 for a in op.axes):
+    """The comprehension without bounds that others imply, by a constant or as they say that other axes have points:
+    max(0, 1)..min(n, n - 1), or 0..min(n, n * m) beside 0..m."""
+    if all(len(a.lows) == len(a.highs) == 1 for a in op.axes):
         return op
-    axes = list(op.axes)
+    axes = [replace(a, lows=_tightest(a.lows, -1), highs=_tightest(a.highs, 1)) for a in op.axes]
     for k, axis in enumerate(axes):
-        others = [b for b in op.axes if b is not axis and len(b.lows) == len(b.highs) == 1]
+        others = [b for b in axes if b is not axis and len(b.lows) == len(b.highs) == 1]
         lengths = [b.highs[0] - b.lows[0] for b in others]
         products = [(high, high * n) for high in axis.highs for n in (*lengths, prod(lengths, start=anf.poly(1)))]
         repeated = {longer for high, longer in products if longer != high}
         highs = tuple([high for high in axis.highs if high not in repeated])
         if highs and len(highs) < len(axis.highs):
             axes[k] = replace(axis, highs=highs)
-    return replace(op, axes=tuple(axes)) if any(a is not b for a, b in zip(axes, op.axes, strict=True)) else op
+    return replace(op, axes=tuple(axes)) if any(a != b for a, b in zip(axes, op.axes, strict=True)) else op
+
+
+def _tightest(bounds: tuple[anf.Size, ...], sign: int) -> tuple[anf.Size, ...]:
+    """The bounds without those that are looser than another one by a constant: greater, or less with a sign of -1."""
+    if len(bounds) == 1:
+        return bounds
+
+    def implied(k: int) -> bool:
+        steps = [(j, (bounds[k] - other).constant) for j, other in enumerate(bounds) if j != k]
+        return any(step is not None and (sign * step > 0 or (step == 0 and j < k)) for j, step in steps)
+
+    return tuple([bound for k, bound in enumerate(bounds) if not implied(k)])
 
 
 def straightened(op: anf.Comp) -> anf.Comp:

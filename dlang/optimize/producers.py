@@ -92,25 +92,29 @@ class LightElements:
         self.producers: dict[anf.Var, tuple[Producer, int]] = {} if around is None else around.producers
         self.copies: dict[anf.Var, tuple[Producer, int]] = {} if around is None else around.copies
 
-    def note(self, let: anf.Let, op: anf.Comp) -> None:
-        """Notes which results of a comprehension are such arrays. op: it, as `opened` gives it."""
-        producer = Producer(op)
-        for k, var in enumerate(let.vars):
-            code = producer.code(k, 2 * figures.LIGHT_TERM) if point_of(op, k) is not None else None
-            if code is None:
-                continue
-            everything = [
-                inner for inner in walk(anf.Block(tuple(code), ())) if not isinstance(inner.op, anf.IndexExpr)
-            ]
-            if len(everything) > 2 * figures.LIGHT_TERM or not all(_is_of_a_point(x.op) for x in everything):
-                continue
-            read = {inner.op.array for inner in everything if isinstance(inner.op, anf.Read)}
-            if not self.consumed.isdisjoint(read):
-                continue
-            if any(isinstance(inner.op, anf.Prim) for inner in everything):
-                self.producers[var] = producer, k
-            elif len(code) == 1 and read:
-                self.copies[var] = producer, k
+    def note(self, let: anf.Let, *forms: anf.Comp) -> None:
+        """Notes which results of a comprehension are such arrays. forms: it, as `opened` gives it, and as it is: what
+        all light terms together make too long may be light as it is."""
+        for form in forms:
+            producer = Producer(form)
+            for k, var in enumerate(let.vars):
+                if var not in self.producers and var not in self.copies:
+                    self._note(var, producer, k)
+
+    def _note(self, var: anf.Var, producer: Producer, k: int) -> None:
+        code = producer.code(k, 2 * figures.LIGHT_TERM) if point_of(producer.op, k) is not None else None
+        if code is None:
+            return
+        everything = [inner for inner in walk(anf.Block(tuple(code), ())) if not isinstance(inner.op, anf.IndexExpr)]
+        if len(everything) > 2 * figures.LIGHT_TERM or not all(_is_of_a_point(x.op) for x in everything):
+            return
+        read = {inner.op.array for inner in everything if isinstance(inner.op, anf.Read)}
+        if not self.consumed.isdisjoint(read):
+            return
+        if any(isinstance(inner.op, anf.Prim) for inner in everything):
+            self.producers[var] = producer, k
+        elif len(code) == 1 and read:
+            self.copies[var] = producer, k
 
     def opened(self, op: anf.Comp) -> anf.Comp:
         """The comprehension with such elements computed where it reads them."""

@@ -57,7 +57,7 @@ from dlang.ir.traverse import (
     with_op,
 )
 from dlang.ir.types import dtype_of, product, type_of
-from dlang.ir.writes import covers, determines, differ, reads_its_place
+from dlang.ir.writes import covers, determines, differ, reads_only_its_place
 from dlang.ops import figures
 from dlang.optimize.accumulation import accumulated, multiplies_vectors, rows_in_place, without_scatters
 from dlang.optimize.cells import changed_once, with_numbers
@@ -255,7 +255,11 @@ def _in_steps(let: anf.Let, loop: anf.For) -> list[anf.Let]:
         if len(written) != 1 or len(inner.vars) != 1 or {*used} != {written[0][0]} or used[0] not in state:
             return []
         ((array, index),) = written
-        if isinstance(inner.op, anf.Comp) and array in mentioned(inner.op.body) and not reads_its_place(inner.op, 0):
+        if (
+            isinstance(inner.op, anf.Comp)
+            and array in mentioned(inner.op.body)
+            and not reads_only_its_place(inner.op, 0)
+        ):
             return []
         entries = [(k, e.substitute(named.get)) for k, e in enumerate(index)]
         own = {(k, e) for k, e in entries if slope(e, loop.index) in (1, -1)}
@@ -294,7 +298,7 @@ def _in_place(lets: Sequence[anf.Let], array: anf.Var) -> bool:
             for position, d in enumerate(op.destinations):
                 if d.into is array:
                     later = any(array in mentioned(other.op) for other in lets[k + 1 :])
-                    return not later and (array not in mentioned(op.body) or reads_its_place(op, position))
+                    return not later and (array not in mentioned(op.body) or reads_only_its_place(op, position))
     return True
 
 

@@ -52,6 +52,16 @@ fn s1(x: f64[n, 3], w: f64[k, 3]) -> f64 {
   sum(min(d2, axis = 1))
 }
 """,
+    "products of differences": """
+fn s0(x: f64[n], m: f64[n, k]) -> f64 {
+  let c = [mean(m[i, p] for i) for p]
+  sum(mean((m[i, p] - c[p]) * (m[i, q] - c[q]) for i) ** 2 for p, q) + sum(x)
+}
+fn s1(x: f64[n], m: f64[n, k]) -> f64 {
+  let d = m - mean(m, axis = 0)
+  sum((transpose(d) @ d / f64(n)) ** 2) + sum(x)
+}
+""",
     "a choice that is never made": """
 fn s0(x: f64[n], w: f64[k]) -> f64 = sum(sin(w[j]) for j) + 0.0 * x[0]
 fn s1(x: f64[n], w: f64[k]) -> f64 = sum(where(w[j] > w[j], sum(tanh(x[i] * w[j]) for i), sin(w[j])) for j) + 0.0 * x[0]
@@ -146,3 +156,9 @@ fn f(x: f64[n], m: f64[n, k], c: i64[n]) -> f64[n, k] {
     with pytest.raises(DlangError, match="out of range"):
         f(np.ones(2), np.ones((2, 1)), np.array([1, 2]))
     assert f(np.ones(2), np.ones((2, 0)), np.array([1, 2])).shape == (2, 0)
+
+
+@pytest.mark.parametrize("name", ["s0", "s1"])
+def test_products_of_differences_are_products_of_arrays(name: str) -> None:
+    program = optimised(KERNELS["products of differences"], name)
+    assert any(isinstance(let.op, Contract) for f in program.functions.values() for let in walk(f.body))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dlang.ir import anf
+from dlang.ir.builder import shape_of
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from tests.ad.four_ways import four_ways
@@ -66,3 +67,26 @@ def test_the_result_and_its_derivatives(name: str) -> None:
     program = text({**IN_PLACE, **APART}[name])
     same_in_the_end(program, "f", arguments())
     four_ways(program, arguments())
+
+
+OTHER_ROWS = {
+    "elimination": "for k < n { let f = m[.., k] / (9.0 + m[k, k])\n for i in k + 1..n { m[i] -= f[i] * m[k] } }",
+    "elimination upward": "for k < n { let f = 2.0 * m[.., k]\n for i in 0..k { m[i] -= f[i] * m[k] } }",
+    "running sums": "for j in 1..n { m[.., j] += m[.., j - 1] }",
+    "running sums from the end": "for j in 1..n { m[n - 1 - j] += m[n - j] }",
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ROWS)
+def test_rows_that_read_others_that_are_not_set_are_set_in_place(name: str) -> None:
+    text = f"fn f(a: f64[n, n]) -> f64 {{\n  var m = a\n  {OTHER_ROWS[name]}\n  sum(m ** 2)\n}}\n"
+    made = lowered(text, "f")
+    program = optimise(made.program, [made.entry.name], verify=True)
+    lets = [let for f in program.functions.values() for let in walk(f.body)]
+    copies = [let for let in lets if isinstance(let.op, anf.Copy) and len(shape_of(let.op.array)) == 2]
+    assert len(copies) == 1  # what the caller holds
+    comps = [let.op for let in lets if isinstance(let.op, anf.Comp)]
+    assert all(d.into is not None for op in comps for d in op.destinations if len(d.shape) == 2)
+    for n in (1, 2, 5):
+        same_in_the_end(text, "f", [n, np.random.default_rng(n).normal(size=(n, n))])
+    four_ways(text, [3, np.random.default_rng(3).normal(size=(3, 3))])
