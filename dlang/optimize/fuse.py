@@ -25,7 +25,7 @@ from dlang.ir.comprehension_queries import point_of
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.sharing import additions, repeated, takes_long
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, op_blocks, parts, walk, with_lets, with_op
+from dlang.ir.traverse import map_bodies, map_inner, mentioned, op_blocks, parts, used_by, walk, with_lets, with_op
 from dlang.ir.types import I64, array_type, product
 from dlang.ir.writes import own_elements, reads_its_place
 from dlang.ops import figures
@@ -308,7 +308,7 @@ def inlined_producers(block: anf.Block, fewer: bool = False) -> anf.Block:
 
 def _is_narrow(producer: Producer, k: int) -> bool:
     """Says whether the code of an element depends on fewer axes than its place in the array."""
-    used = {v for let in producer.code(k) or () for v in free_vars(let.op)} | {producer.op.body.results[k]}
+    used = {v for let in producer.code(k) or () for v in used_by(let)} | {producer.op.body.results[k]}
     return not used.issuperset(point_of(producer.op, k) or ())
 
 
