@@ -160,7 +160,7 @@ class _Merged:
         if any(takes_long(let.op) for let in b.body.lets):
             if repeated(self.op(lets, values, destinations)) > repeated(self.op([], [], [])) + repeated(b):
                 return False
-        if any(seen.get(v) in consumed for v in self.read | read):
+        if consumed and any(v in self.read or v in read for v, array in seen.items() if array in consumed):
             return False
         changes = not consumed.isdisjoint(self.read | read)
         if changes:  # each point may change what it alone reads
@@ -334,8 +334,6 @@ class Uses:
         does.
         """
         op = let.op
-        if op.IS.scalar:
-            return
         p = parts(op)
         if isinstance(op, anf.Read) and not in_order:
             if rarely:
