@@ -343,7 +343,10 @@ def _combined(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, str |
             both = anf.fresh("t", let.vars[0].type)
             more = (*more, anf.Let((both,), anf.Prim(COMBINE[monoid], (earlier, value)), let.span))
             value = both
-        return (*left, *more, *behind), monoid, value
+        rest = (*left, *more, *behind)
+        if partial is not param and partial in mentioned(anf.Block(rest, (value,))):
+            return None  # the value depends on the parameter
+        return rest, monoid, value
     return None
 
 

@@ -102,3 +102,21 @@ fn s3(x: f64[n], w: f64[k]) -> f64 {
 """)
         is None
     )
+
+
+def test_what_is_added_to_itself_is_no_total() -> None:
+    text = """
+        fn f(x: f64[n]) -> f64 {
+          var y = x
+          for t < 2 { y[..n - 2] -= x[1..n - 1]; y[0..n] += y[0..n] }
+          sum(y * x) + sum(sin(x))
+        }
+        fn g(x: f64[n]) -> f64[n] = grad(f)(x)
+    """
+    made = lowered(text, "g")
+    program = optimise(made.program, [made.entry.name], verify=True)
+    x, y = np.linspace(0.5, 1.5, 5), np.eye(5)
+    for _ in range(2):
+        y[:3] -= np.eye(5)[1:4]
+        y += y
+    assert_same(run(program, [5, x], made.entry.name), [(y + y.T) @ x + np.cos(x)], exact=False)
