@@ -191,6 +191,9 @@ END_POINTS = 4
 """Points of an axis that are an end of it, which a pass of its own visits."""
 LEFT_OUT = 8
 """Elements along an axis that an update of almost all of an array leaves as they are: then it is done as one of all."""
+WINDOWS = 3
+"""Windows that a comprehension adds to, up to which each point of all asks in which it is: of more, passes over each
+do fewer operations."""
 JOINED_PIECES = 3
 """Pieces of a joined array whose elements are computed where they are read: each more is another comparison."""
 POINTWISE_BODY = 64

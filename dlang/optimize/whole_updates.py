@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from dlang.ir import anf
 from dlang.ir.axes import Relocation
@@ -96,6 +96,8 @@ def _whole(let: anf.Let, op: anf.Comp) -> list[anf.Let]:
     if not changed:
         return [let]
     first = next(iter(changed.values()))
+    if len({_places(d) for d in changed.values()}) > figures.WINDOWS:
+        return [let]
     together = [k for k, d in changed.items() if _places(d) == _places(first)]
     rest = [k for k in range(len(op.destinations)) if k not in together]
     if rest:
@@ -103,7 +105,6 @@ def _whole(let: anf.Let, op: anf.Comp) -> list[anf.Let]:
             return [let]
         other, let = taken_apart(let, [rest, together])
         assert isinstance(other.op, anf.Comp) and isinstance(let.op, anf.Comp)
-        op = let.op
         return [*_whole(other, other.op), *_whole(let, let.op)]
     return [anf.Let(let.vars, _of_all(op, first, _written(op, 0, first)), let.span)]
 
@@ -165,9 +166,12 @@ def _of_all(op: anf.Comp, like: anf.Reduce, written: Sequence[Range]) -> anf.Com
     moved = Relocation(places, {})
     body = moved.block(op.body)
     body = anf.Block((*moved.numbers, *body.lets), body.results)
-    ends = [("ge", i, r.low) for r, i in zip(written, at.values(), strict=True) if r.low != anf.ZERO]
-    ends += [("lt", i, r.high) for r, i, size in zip(written, at.values(), like.shape, strict=True) if r.high != size]
-    if not ends:
+    # those of an axis together, as other updates have the same
+    ends = [
+        [("ge", i, r.low)] * (r.low != anf.ZERO) + [("lt", i, r.high)] * (r.high != size)
+        for r, i, size in zip(written, at.values(), like.shape, strict=True)
+    ]
+    if not any(ends):
         return anf.Comp(axes, body, tuple([replace(d, index=index) for d in op.destinations]))
 
     def changed() -> list[anf.Atom]:
@@ -182,8 +186,9 @@ def _of_all(op: anf.Comp, like: anf.Reduce, written: Sequence[Range]) -> anf.Com
             else b.one(anf.Read(d.into, index))
             for d, value in zip(op.destinations, op.body.results, strict=True)
         ]
-        conditions = [b.prim(comparison, i, b.size(end)) for comparison, i, end in ends]
-        inside = reduce(lambda x, y: b.prim("and", x, y), conditions)
+        both = partial(b.prim, "and")
+        conditions = [[b.prim(comparison, i, b.size(end)) for comparison, i, end in of_axis] for of_axis in ends]
+        inside = reduce(both, [reduce(both, of_axis) for of_axis in conditions if of_axis])
         values = b.emit(anf.If(inside, b.block(changed), anf.Block((), tuple(old))))
     return anf.Comp(
         axes, anf.Block(tuple(lets), values), tuple([anf.Reduce(d.shape, index, "set") for d in op.destinations])
