@@ -14,15 +14,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dlang.ir import anf
+from dlang.ir.affine import Knowledge
 from dlang.ir.traverse import bound_vars, mentioned, walk
 from dlang.ir.types import dtype_of
 from dlang.ops.monoids import STAYS
-
-if TYPE_CHECKING:
-    from dlang.ir.affine import Knowledge
 
 
 # ---- whose memory an array goes on with ------------------------------------------------------------------------------
@@ -188,14 +186,6 @@ def apart(one: Iterable[Range | None], other: Iterable[Range | None], known: Kno
     return any(known.at_least_zero(b.low - a.high) or known.at_least_zero(a.low - b.high) for a, b in pairs)
 
 
-def without_overlap(one: Range | None, other: Range | None) -> bool:
-    """Tells whether one range surely ends before the other begins."""
-    if one is None or other is None:
-        return False
-    gaps = ((one.low - other.high).constant, (other.low - one.high).constant)
-    return any(gap is not None and gap >= 0 for gap in gaps)
-
-
 # ---- segments of arrays ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -351,7 +341,7 @@ def _never_set(op: anf.Comp, d: anf.Reduce, indices: Sequence[Sequence[anf.Size]
         return False
     for index in indices:
         read = [None if e.mentions(inside) else r for e, r in zip(index, ranges(op.axes, index), strict=True)]
-        if not any(map(without_overlap, read, written)):
+        if not apart(read, written, Knowledge()):
             return False
     return True
 
