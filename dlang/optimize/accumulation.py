@@ -26,7 +26,7 @@ from dlang.ir.builder import Builder, shape_of
 from dlang.ir.comprehension_queries import point_of, sizes_named, slope, without_results
 from dlang.ir.sharing import additions
 from dlang.ir.substitution import Renaming, refresh
-from dlang.ir.traverse import count_uses, mentioned, op_blocks, own_consumed, walk
+from dlang.ir.traverse import bound_vars, count_uses, mentioned, op_blocks, outer_mentions, own_consumed, walk
 from dlang.ir.types import BOOL, I64, dtype_of
 from dlang.ir.writes import determines
 from dlang.ops import figures
@@ -73,9 +73,8 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
         check, lets = apart
         replacement.append(check)
     replacement += _comprehensions(let, loop, lets, terms, known)
-    gone = {v for inner in loop.body.lets for v in inner.vars} - {v for inner in lets for v in inner.vars}
-    used = {v for inner in replacement for v in mentioned(inner.op)}
-    return replacement if used.isdisjoint(gone.union(loop.params)) else None
+    inside = {*loop.params, *bound_vars(loop.body)}
+    return replacement if inside.isdisjoint(outer_mentions(anf.Block(tuple(replacement), let.vars))) else None
 
 
 def _opened(axes: Sequence[anf.Axis], named: Mapping[anf.Var, anf.Size]) -> tuple[anf.Axis, ...]:

@@ -10,6 +10,13 @@ from tests.fuzz.derivatives import wrong_derivative
 MAIN = "fn main(p: f64[n], q: f64[k], m: f64[n, k], x: f64, j: i64) -> f64"
 
 FOUND = {
+    "an arm takes from an element what is computed from it": """
+MAIN {
+  var u = q * x
+  for i < k { if i > 0 { u[i] -= (f64(i) + u[i]) / (1.0 + q[i] ** 2) } }
+  sum(sin(u))
+}
+""",
     "a node of one variant is compared with one of another, field by field, where that is never reached": """
 enum Sized<n> { One(f64[n], f64), Two(Sized<n>, f64) }
 MAIN = f64(len([i for i < 3 if (if x < 0.5 { One(q, x) } else { One(q, 0.0) }) == Two(One(q, x), x)]))
