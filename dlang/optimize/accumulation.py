@@ -28,11 +28,12 @@ from dlang.ir.sharing import additions
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.traverse import bound_vars, count_uses, mentioned, op_blocks, outer_mentions, own_consumed, walk
 from dlang.ir.types import BOOL, I64, dtype_of
-from dlang.ir.writes import determines
+from dlang.ir.writes import covers, determines
 from dlang.ops import figures
 from dlang.ops.dtypes import SCATTERED, WHOLE
 from dlang.ops.monoids import COMBINE, COMBINED_BY, EXTREMA, identity
 from dlang.optimize.fuse import inlined_producers, merged
+from dlang.optimize.iterations import Iteration
 from dlang.optimize.log_sums import log_summed
 from dlang.optimize.producers import Inliner, Producer
 from dlang.optimize.rescaled_sums import rescaled
@@ -57,6 +58,8 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
             continue
         array = isinstance(param.type, anf.Array)
         split = _elements(lets, param, result, loop, known) if array else total(lets, param, result)
+        if split is None and array:
+            split = _set_element(lets, k, loop)
         if split is None:
             return None
         lets, term = split
@@ -323,6 +326,9 @@ def _combined(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, str |
         case anf.Prim(name, (a, b)) if name in COMBINED_BY:
             ways = [(a, b, ()), (b, a, ())]
             monoid = COMBINED_BY[name]
+        case anf.IndexExpr(size):
+            ways = [(v, *_rest(size, v, let)) for v in size.atoms() if size.coefficient(v) == 1]
+            monoid = "sum"
         case anf.Prim("select", (condition, value, partial)) if partial is param:
             return _extremum(lets, let, condition, value, param)
         case anf.If(condition, then, otherwise) if (
@@ -347,6 +353,12 @@ def _combined(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, str |
             return None  # the value depends on the parameter
         return rest, monoid, value
     return None
+
+
+def _rest(size: anf.Size, v: anf.Var, let: anf.Let) -> tuple[anf.Var, Lets]:
+    """The other terms of a sum."""
+    value = anf.fresh("t", let.vars[0].type)
+    return value, (anf.Let((value,), anf.IndexExpr(size - anf.poly(v)), let.span),)
 
 
 def _extremum(
@@ -400,6 +412,25 @@ def _of_branch(
     vars = (*let.vars[:position], term, *let.vars[position + 1 :])
     branch = anf.Let(vars, replace(op, then=blocks[0], otherwise=blocks[1]), let.span)
     return (*before, branch, *behind), monoid, term
+
+
+def totals_last(loop: anf.For) -> anf.For:
+    """The loop whose iterations combine numbers of the state last with what they only combine them with.
+
+    So branches give what is combined, and need nothing of these numbers.
+    """
+    inside = {*bound_vars(loop.body)}
+    lets, last = loop.body.lets, list[anf.Let]()
+    for param, result in zip(loop.params, loop.body.results, strict=True):
+        split = total(lets, param, result) if isinstance(result, anf.Var) else None
+        if split is None or not isinstance(result, anf.Var):
+            continue
+        rest, term = split
+        needed = outer_mentions(anf.Block(rest, (term.value, *[r for r in loop.body.results if r is not result])))
+        if param not in needed and inside.isdisjoint(needed):
+            lets = rest
+            last.append(anf.Let((result,), anf.Prim(COMBINE[term.monoid], (param, term.value))))
+    return replace(loop, body=replace(loop.body, lets=(*lets, *last))) if last else loop
 
 
 # ---- what comes with an extremum -------------------------------------------------------------------------------------
@@ -500,6 +531,28 @@ def _elements(
             )
         case _:
             return None
+
+
+def _set_element(lets: Lets, k: int, loop: anf.For) -> tuple[Lets, _Term] | None:
+    """The lets of an iteration without what sets its own element of an array of the state, and what that sets.
+
+    The iteration reads no other element of the array, and this one before it sets it.
+    """
+    param, first, result = loop.params[k], loop.init[k], loop.body.results[k]
+    let = next((let for let in lets if result in let.vars), None)
+    if let is None or not isinstance(let.op, anf.Update) or let.op.array is not param or loop.init.count(first) > 1:
+        return None
+    index, one = let.op.index, Iteration.of(loop)
+    if not one.is_known(*index) or not one.apart(index) or not isinstance(first, anf.Var):
+        return None
+    if not isinstance(let.op.value.type, anf.Scalar) or dtype_of(let.op.value) not in WHOLE:
+        return None
+    read = anf.Read(param, index)
+    others = [inner for inner in lets if inner is not let]
+    others = [replace(inner, op=replace(read, array=first)) if inner.op == read else inner for inner in others]
+    if not {param, result}.isdisjoint(mentioned(anf.Block(tuple(others), ()))):
+        return None
+    return tuple(others), _Term(let.op.value, "set", tuple(map(one.opened, index)))
 
 
 def _of_an_arm(op: anf.If, arm: anf.Block, param: anf.Var, loop: anf.For, known: Knowledge) -> _Term | None:
@@ -692,7 +745,8 @@ def _comprehensions(
     after: list[anf.Let] = []
     for n, (inner, members) in enumerate(groups.items()):
         axes = (anf.Axis(loop.index, (loop.low,), (loop.high,)), *inner)
-        body = anf.Block((*lets, *terms[members[0]].lets), tuple([terms[k].value for k in members]))
+        own = {inner.vars: inner for k in members for inner in terms[k].lets}
+        body = anf.Block((*lets, *own.values()), tuple([terms[k].value for k in members]))
         vars: list[anf.Var] = []
         destinations: list[anf.Destination] = []
         for k in members:
@@ -701,7 +755,10 @@ def _comprehensions(
             if isinstance(var.type, anf.Array):
                 assert isinstance(first, anf.Var)
                 shape, index = var.type.shape, terms[k].index
-                if monoid == "sum":
+                if monoid == "set":
+                    vars.append(var)
+                    destinations.append(anf.Reduce(shape, index, "set", None if covers(axes, shape, index) else first))
+                elif monoid == "sum":
                     vars.append(var)
                     destinations.append(anf.ScatterAdd(shape, index, first))
                 else:

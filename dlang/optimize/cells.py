@@ -24,6 +24,7 @@ from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import mentioned, op_blocks, with_lets
 from dlang.ir.types import dtype_of
 from dlang.ops.dtypes import SCATTERED, WHOLE
+from dlang.optimize.iterations import Iteration
 
 Index = tuple[anf.Size, ...]
 
@@ -272,6 +273,44 @@ def with_numbers(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]
         loop = replace(loop, params=tuple(params), init=tuple(init), body=body)
         let = anf.Let(tuple(vars), loop, let.span)
     return [*before, let, *after]
+
+
+def own_elements(loop: anf.For, known: Knowledge) -> anf.For | None:
+    """The loop whose iterations read their own elements of arrays of its state first and change them last, with numbers
+    in between; None where that is what they do anyway.
+
+        for i (a = z) {                              for i (a = z) {
+          a' = if c[i] {                               s = read a[i]
+            t = read a[i]                              s' = if c[i] { yield sin(s) } else { yield s }
+            yield update a[i] = sin(t)          →      a' = update a[i] = s'
+          } else { yield a }                           yield a'
+          yield a'                                   }
+        }
+
+    The elements have to be there whatever the conditions are.
+    """
+    branches = [let.op for let in loop.body.lets if isinstance(let.op, anf.If)]
+    changed = {r for op in branches for r in (*op.then.results, *op.otherwise.results) if isinstance(r.type, anf.Array)}
+    if not changed:
+        return None
+    elements = _first_elements(loop.body)
+    one = Iteration.of(loop)
+    inside = known.within((anf.Axis(loop.index, (loop.low,), (loop.high,)),))
+    body = loop.body
+    for k, param in enumerate(loop.params):
+        if param not in elements or dtype_of(param) not in WHOLE:
+            continue
+        index = tuple(map(one.opened, elements[param]))
+        if not one.is_known(*index) or not one.apart(index) or not inside.inside(index, array_shape(param)):
+            continue
+        old, end = anf.fresh("s", anf.Scalar(dtype_of(param))), anf.fresh(param.name, param.type)
+        at = _of_number(body, k, param, elements[param], old)
+        if at is None:
+            continue
+        read, written = anf.Read(param, index), anf.Update(param, index, at.results[k])
+        lets = (anf.Let((old,), read), *at.lets, anf.Let((end,), written))
+        body = anf.Block(lets, (*at.results[:k], end, *at.results[k + 1 :]))
+    return None if body is loop.body else replace(loop, body=body)
 
 
 def _first_elements(block: anf.Block) -> dict[anf.Var, Index]:

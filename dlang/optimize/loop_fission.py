@@ -32,6 +32,7 @@ from dlang.ir.traverse import (
     map_blocks,
     mentioned,
     needed,
+    op_blocks,
     outer_mentions,
     own_consumed,
     pruned,
@@ -97,6 +98,43 @@ def split_by_state(let: anf.Let, loop: anf.For, cheaply: bool) -> list[anf.Let]:
         return [first, others]
     # what reads an array as it was goes first: it would be copied
     return [others, first] if read.isdisjoint(part.last for part in parts.values()) else []
+
+
+def branches_apart(loop: anf.For) -> anf.For:
+    """The loop in which a branch that gives several results, which share no more than additions, is one for each.
+
+    x', n' = if c { yield f(x), n + 1 } else { yield x, n }  →  x' = if c { yield f(x) } else { yield x }; n' = if c { …
+    """
+    lets = [part for let in loop.body.lets for part in _branches_apart(let)]
+    return loop if len(lets) == len(loop.body.lets) else replace(loop, body=replace(loop.body, lets=tuple(lets)))
+
+
+def _branches_apart(let: anf.Let) -> list[anf.Let]:
+    op = let.op
+    if not isinstance(op, anf.If) or len(let.vars) < 2 or any(part.op.IS.fails for part in walk(anf.Block((let,), ()))):
+        return [let]
+    groups: list[tuple[list[int], set[anf.Var]]] = []  # results, and what costs more than an addition that they need
+    for k in range(len(let.vars)):
+        code = [part for arm in op_blocks(op) for part in pruned(arm.lets, (arm.results[k],))]
+        costly = {v for part in code if not _costs_little(part) for v in part.vars}
+        shared = [group for group in groups if not costly.isdisjoint(group[1])]
+        groups = [group for group in groups if group not in shared]
+        positions = sorted([k, *[j for group in shared for j in group[0]]])
+        groups.append((positions, costly.union(*[group[1] for group in shared])))
+    if len(groups) < 2:
+        return [let]
+    out = []
+    for positions, _ in groups:
+        results = [tuple([arm.results[k] for k in positions]) for arm in op_blocks(op)]
+        arms = [anf.Block(tuple(pruned(a.lets, r)), r) for a, r in zip(op_blocks(op), results, strict=True)]
+        branch = Renaming({}, renew=True).op(replace(op, then=arms[0], otherwise=arms[1]))
+        out.append(anf.Let(tuple([let.vars[k] for k in positions]), branch, let.span))
+    return out
+
+
+def _costs_little(let: anf.Let) -> bool:
+    """Tells whether a let may be done twice."""
+    return let.op.IS.point and additions(let.op) <= figures.ADDITION
 
 
 def numbers_first(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:

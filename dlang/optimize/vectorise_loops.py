@@ -59,11 +59,11 @@ from dlang.ir.traverse import (
 from dlang.ir.types import dtype_of, product, type_of
 from dlang.ir.writes import covers, determines, differ, reads_only_its_place
 from dlang.ops import figures
-from dlang.optimize.accumulation import accumulated, multiplies_vectors, rows_in_place, without_scatters
-from dlang.optimize.cells import changed_once, with_numbers
+from dlang.optimize.accumulation import accumulated, multiplies_vectors, rows_in_place, totals_last, without_scatters
+from dlang.optimize.cells import changed_once, own_elements, with_numbers
 from dlang.optimize.iterations import Iteration, Rows
 from dlang.optimize.lifting import asked_before, asks
-from dlang.optimize.loop_fission import numbers_first, split_by_state
+from dlang.optimize.loop_fission import branches_apart, numbers_first, split_by_state
 from dlang.optimize.pointwise_loops import pointwise
 from dlang.optimize.unroll import of_loop
 
@@ -113,17 +113,16 @@ def _done(let: anf.Let, loop: anf.For, known: Knowledge, fills: Set[anf.Atom]) -
     fills: arrays of which all elements are one value.
     """
     points = _as_points(let, loop, known)
+    if points is None and (own := own_elements(loop, known)) is not None:
+        own = totals_last(branches_apart(own))
+        points = _as_points(let, own, known) or _in_parts(let, own, known, fills)
     if points is not None:
         return points
     steps = [_as_points(step, step.op, known) for step in _in_steps(let, loop) if isinstance(step.op, anf.For)]
     if steps and None not in steps:
         return [new for step in steps for new in step or ()]
-    parts = split_by_state(let, loop, False)
-    split = [_done(part, _loop_of(part), known, fills) for part in parts]
-    left = [part.vars for part, done in zip(parts, split, strict=True) if any(isinstance(d.op, anf.For) for d in done)]
-    arrays = any(isinstance(v.type, anf.Array) for vars in left for v in vars)
-    if parts and not arrays and (not left or split_by_state(let, loop, True)):
-        return [new for done in split for new in done]
+    if (apart := _in_parts(let, loop, known, fills)) is not None:
+        return apart
     if (at_points := pointwise(let, loop, fills)) is not None:
         return [at_points]
     if found := numbers_first(let, loop, known):
@@ -135,6 +134,17 @@ def _done(let: anf.Let, loop: anf.For, known: Knowledge, fills: Set[anf.Atom]) -
         return changed
     done = [_as_points(new, new.op, known) if isinstance(new.op, anf.For) else None for new in changed]
     return [new for let, points in zip(changed, done, strict=True) for new in (points or [let])]
+
+
+def _in_parts(let: anf.Let, loop: anf.For, known: Knowledge, fills: Set[anf.Atom]) -> list[anf.Let] | None:
+    """The loops for parts of the state, done each; None if there are none, or if that leaves a loop that costs more."""
+    parts = split_by_state(let, loop, False)
+    split = [_done(part, _loop_of(part), known, fills) for part in parts]
+    left = [part.vars for part, done in zip(parts, split, strict=True) if any(isinstance(d.op, anf.For) for d in done)]
+    arrays = any(isinstance(v.type, anf.Array) for vars in left for v in vars)
+    if not parts or arrays or (left and not split_by_state(let, loop, True)):
+        return None
+    return [new for done in split for new in done]
 
 
 def _loop_of(let: anf.Let) -> anf.For:

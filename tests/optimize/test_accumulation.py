@@ -73,6 +73,15 @@ ACCUMULATE = {
     "rows at places that are checked": ("f64[3, n]", "var a = ones(3, n); for i < n { a[k[i]] -= sin(x) * x[i] }; a"),
     "elements of data": ("f64[3]", "var a = zeros(3); for i < n { a[k[i] as Idx<3>] += x[i] }; a"),
     "taken from elements": ("f64[3]", "var a = ones(3); for i < n { a[k[i] as Idx<3>] -= x[i] * x[i] }; a"),
+    "elements of two arrays, each under a condition of its own": (
+        "f64[n]",
+        "var (a, b) = (x, x); for i < n { if x[i] > 0.0 { a[i] += x[i] }; if k[i] > 0 { b[i] -= 2.0 * x[i] } }; a * b",
+    ),
+    "elements, a count and a sum of them": (
+        "(f64[n], i64, f64)",
+        "var (a, c, s) = (x, 0, 0.0); for i < n { if x[i] > 0.0 { a[i] = x[i] ** 3; c += 1; s += a[i] } }; (a, c, s)",
+    ),
+    "a count": ("i64", "var c = 2; for v in x { if v > 0.0 { c += 1 } }; c"),
     "one element": ("f64[3]", "var a = ones(3); for i < n { a[1] += x[i] }; a"),
     "an element for each": ("f64[n]", "var a = x; for i < n { a[n - 1 - i] += x[i] }; a"),
     "elements of pairs": ("f64[n]", "var a = zeros(n); for i < n { for j < n { a[i] += x[i] * x[j] } }; a"),

@@ -27,6 +27,18 @@ POINTS = {
     "in place": "for i < n { y[i] = y[i] + sum(x[i]); y[i] = y[i] ** 2; for t in v { y[i] -= t } }",
     "a row of an iteration": "let r = [[t, 2.0 * t] for t in x[.., 0]]; for i < n { y[i] = max(r[i]) }",
     "rows": "var z = x; for i < n, j < m { z[i, j] = z[i, j] * v[j] + 1.0 }; for i < n { y[i] = sum(z[i]) }",
+    "under a condition": "for i < n { if x[i, 0] > 0.6 { y[i] = sin(x[i, 0]) } }",
+    "its own, under a condition": (
+        "for i < n { y[i] = x[i, 1] }; for i in 1..n { if y[i] > 0.0 { y[i] -= (y[i] + 0.5) / (1.0 + y[i] ** 2) } }"
+    ),
+    "two arrays, in both arms": (
+        "var z = x[.., 0]; for i < n { if z[i] > 0.6 { y[i] = z[i] * 2.0; z[i] += y[i] } else { z[i] = y[i] - 1.0 } }; "
+        "y += z"
+    ),
+    "of two axes, under conditions": (
+        "var z = x; for i < n, j < m { if z[i, j] > v[j] { if z[i, j] > 1.0 { z[i, j] = 1.0 } else "
+        "{ z[i, j] *= v[j] } } }; for i < n { y[i] = sum(z[i]) }"
+    ),
 }
 NUMBERS = {
     "a recurrence": "for i < n { y[i] = 1.0; for j < m { y[i] = y[i] * sum(x[i]) + v[j] } }",
@@ -39,6 +51,8 @@ KEPT = {
     "the last in between": "for i < n { y[i] = 1.0; y[n - 1] += 0.5; for j < m { y[i] += x[i, j] * y[n - 1] } }",
     "one of data": "for i < n { y[i * i % n] = 1.0; for j < m { y[i * i % n] += x[i, j] } }",
     "the other end": "for i < n { y[i] = y[n - 1 - i] * 0.5 + x[i, 0] }",
+    "the one before, under a condition": "for i in 1..n { if x[i, 0] > y[i - 1] { y[i] = y[i - 1] + x[i, 1] } }",
+    "one that is there under a condition": "for i in 0..m { if i < n { y[i] = y[i] * v[i] + x[i, 0] } }",
     "an element that may be missing": "for i < n { for j in 5..n { y[5] = y[5] * 2.0 + 1.0 } }; y += sum(x)",
 }
 

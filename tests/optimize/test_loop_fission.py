@@ -38,6 +38,16 @@ SPLIT = {
     least = minimum(least, a[i, 0])
   }
   least + sum(a ** 2)""",
+    "elements and a number that one branch changes": """
+  var a = x
+  var s = 0.5
+  for i < n {
+    if x[i] > 0.0 {
+      a[i] = sin(x[i])
+      s = s * 0.5 + x[i] * tanh(s)
+    }
+  }
+  s + sum(a)""",
     "a recurrence over what is set": """
   var a = x
   var s = 0.5
@@ -92,7 +102,7 @@ def test_the_arrays_are_set_before(name: str) -> None:
     (function,) = program.functions.values()
     states = [p for let in walk(function.body) if isinstance(let.op, anf.For) for p in let.op.params]
     assert all(isinstance(p.type, anf.Scalar) for p in states), states
-    assert bool(states) == (name == "a recurrence over what is set")
+    assert bool(states) == (name in ("a recurrence over what is set", "elements and a number that one branch changes"))
 
 
 @pytest.mark.parametrize("name", [*SPLIT, *WHOLE])

@@ -36,6 +36,42 @@ fn s1(x: f64[n], w: f64[k]) -> f64 {
   sum(a * a)
 }
 """,
+    "elements that change where a condition holds": """
+fn s0(x: f64[n], w: f64[n]) -> f64 = sum([if w[i] > 0.0 { (x[i] + w[i]) / (1.0 + x[i] ** 2) } else { x[i] } for i] ** 2)
+fn s1(x: f64[n], w: f64[n]) -> f64 {
+  var y = x
+  for i < n { if w[i] > 0.0 { y[i] = (y[i] + w[i]) / (1.0 + y[i] ** 2) } }
+  sum(y ** 2)
+}
+fn s2(x: f64[n], w: f64[n]) -> f64 {
+  var y = x
+  for i < n { if w[i] <= 0.0 { continue }; y[i] += w[i]; y[i] /= 1.0 + x[i] ** 2 }
+  sum(y ** 2)
+}
+""",
+    "elements, a count and a total under a condition": """
+fn s0(x: f64[n], w: f64[n]) -> f64 {
+  let y = [if w[i] > 0.0 { sin(x[i]) } else { 2.0 } for i]
+  let k = sum(if w[i] > 0.0 { 1 } else { 0 } for i)
+  sum(y ** 2) + f64(k) * sum(if w[i] > 0.0 { y[i] } else { -w[i] } for i)
+}
+fn s1(x: f64[n], w: f64[n]) -> f64 {
+  var y = x
+  var k = 0
+  var total = 0.0
+  for i < n {
+    if w[i] > 0.0 {
+      y[i] = sin(x[i])
+      k += 1
+      total += y[i]
+    } else {
+      y[i] = 2.0
+      total -= w[i]
+    }
+  }
+  sum(y ** 2) + f64(k) * total
+}
+""",
     "rows of an index in lists of lists": """
 fn s0(x: f64[n], w: f64[k], c: i64[n]) -> f64 = sum((exp(-abs(x[c[i]])) * w[j]) ** 2 for i, j)
 fn s1(x: f64[n], w: f64[k], c: i64[n]) -> f64 {
