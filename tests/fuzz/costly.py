@@ -23,7 +23,12 @@ def costly(random: Random) -> str:
     """The text of a program."""
     if not random.randrange(OF_OTHERS):
         return differentiable(random, frozenset({"recursion", "functions"}))
-    return _Program(random).text()
+    return of_loops(random)
+
+
+def of_loops(random: Random, every: bool = False) -> str:
+    """The text of a program that is no other one's. every: whether `main` takes all arguments, needed or not."""
+    return _Program(random).text(every)
 
 
 @dataclass(slots=True)
@@ -38,7 +43,7 @@ class _Program:
     numbers: list[str] = field(default_factory=lambda: ["x"])
     serial: int = 0
 
-    def text(self) -> str:
+    def text(self, every: bool) -> str:
         for _ in range(self.random.randrange(1, 4)):
             self.random.choice(KINDS)(self)
         terms = [f"sum(sin({v}))" for v, _, can in self.vectors if can or v not in "pq"]
@@ -47,7 +52,7 @@ class _Program:
         used = set(re.findall(r"\w+", "\n".join(body)))
         sized = {"n": "p", "k": "q"}  # which say what the sizes are where no matrix does
         needed = used | {sized[size] for size in sized if size in used and "m" not in used}
-        params = ", ".join([f"{name}: {t}" for name, t in PARAMETERS.items() if name in needed])
+        params = ", ".join([f"{name}: {t}" for name, t in PARAMETERS.items() if every or name in needed])
         return "\n".join([*self.declared, f"fn main({params}) -> f64 {{", *body, "}", ""])
 
     # ---- pieces ------------------------------------------------------------------------------------------------------
@@ -131,6 +136,41 @@ class _Program:
         u, size = self.variable()
         i = self.fresh("i")
         self.add(f"for {i} < {size} {{ if {self.condition(i, size)} {{ {self.update(u, i, size)} }} }}")
+
+    def iteration(self) -> None:
+        """A loop that changes its own elements of two arrays, numbers and a count, under conditions in conditions."""
+        u, size = self.variable()
+        v, total, last, count, i = (self.fresh(prefix) for prefix in ("u", "s", "b", "c", "i"))
+        source = self.random.choice([name for name, s, _ in self.vectors if s == size])
+        self.add(f"var {v} = {self.pick(source, f'{source} * 0.5', f'zeros({size})')}")
+        self.add(f"var {total} = x", f"var {last} = 0.5", f"var {count} = 0")
+        self.vectors.append((v, size, True))
+        state = [total, last, f"f64({count})"]
+        read = not self.random.randrange(3)  # the numbers, by what changes the rest
+        self.numbers += state if read else []
+
+        def change() -> str:
+            array, value = self.pick(u, v), self.number(i, size)
+            return self.pick(
+                f"{array}[{i}] = {value}", f"{array}[{i}] += {value}", f"{array}[{i}] *= cos({value})",
+                f"{array}[{i}] -= {value}", f"{total} += {value}", f"{total} -= {array}[{i}]",
+                f"{count} += {self.pick('1', i)}", f"{last} = {value}", f"{last} = maximum({last}, {value})",
+                f"if {value} > {last} {{ {last} = {value} }}", self.update(array, i, size),
+            )  # fmt: skip
+
+        def changes(depth: int) -> str:
+            lines = [change() for _ in range(self.random.randrange(1, 3))]
+            if depth and self.random.randrange(3):
+                arm = f"if {self.condition(i, size)} {{ {changes(depth - 1)} }}"
+                lines.append(arm + (f" else {{ {changes(depth - 1)} }}" if self.random.randrange(2) else ""))
+            if not self.random.randrange(12):
+                lines.append(f"if {self.condition(i, size)} {{ {self.pick('continue', 'continue', 'break')} }}")
+            self.random.shuffle(lines)
+            return "; ".join(lines)
+
+        over = self.pick(f"{i} < {size}", f"{i} < {size}", f"{i} in 1..{size}", f"{i} in 0..{size} - 1")
+        self.add(f"for {over} {{ {changes(2)} }}")
+        self.numbers += [] if read else state
 
     def stack(self) -> None:
         """Pushes and pops at a place that is computed."""
@@ -315,7 +355,7 @@ def named(text: str) -> str:
 
 
 KINDS: list[Callable[[_Program], None]] = [
-    _Program.loop, _Program.loop, _Program.conditional, _Program.stack, _Program.sift, _Program.search, _Program.nested,
+    _Program.loop, _Program.loop, _Program.conditional, _Program.iteration, _Program.iteration, _Program.stack, _Program.sift, _Program.search, _Program.nested,
     _Program.by_rows, _Program.by_rows, _Program.pairs, _Program.gather, _Program.recursion, _Program.lists,
     _Program.functions, _Program.stored, _Program.called, _Program.product,
 ]  # fmt: skip

@@ -11,12 +11,15 @@ from dlang.runtime.threads import Pool, new_pool
 from tests.fuzz import seams
 from tests.fuzz.bound import differing_calls
 from tests.fuzz.compare import Disagreement, disagreement
-from tests.fuzz.costly import costly
+from tests.fuzz.costly import costly, of_loops
 from tests.fuzz.costs import broken_law
 from tests.fuzz.derivatives import wrong_derivative
 from tests.fuzz.programs import differentiable, program
 from tests.fuzz.spellings import different_costs, spellings
 from tests.fuzz.threads import different_bits, gradient_of
+
+OF_LOOPS = 4
+"""One of so many programs is of those whose costs are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,10 @@ class Mode:
             return seams.program(seed)
         if self.way == "spellings":
             return spellings(Random(seed))
-        return (differentiable if self.derivatives else program)(Random(seed))
+        random = Random(seed)
+        if not random.randrange(OF_LOOPS):
+            return of_loops(random, every=True)
+        return (differentiable if self.derivatives else program)(random)
 
     def wrong(self, text: str, seed: int) -> Disagreement | None:
         """What is wrong with a program. seed: chooses among ways to look at it."""
