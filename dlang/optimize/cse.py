@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import arms_giving, giving
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.traverse import map_functions, op_blocks, with_body, with_op
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import map_functions, mentioned, op_blocks, with_body, with_op
 from dlang.optimize.structural_hash import Key, Keys
 
 
@@ -67,7 +68,7 @@ class _Alike:
 class _Values(Rewriter):
     """The values known at a point of the walk. nests: those of operations with blocks, by their outlines.
 
-    added, nested: what became known in the block under way.
+    added, nested: what became known in the block under way. certified: the numbers that checks give, and what they are.
     """
 
     def __init__(self) -> None:
@@ -76,6 +77,7 @@ class _Values(Rewriter):
         self.nests: dict[Key, _Alike] = {}
         self.added: list[Key] = []
         self.nested: list[Key] = []
+        self.certified: dict[anf.Var, anf.Atom] = {}
 
     def block(self, block: anf.Block) -> anf.Block:
         outer = self.added, self.nested
@@ -96,16 +98,23 @@ class _Values(Rewriter):
         if isinstance(op, anf.Comp | anf.If):
             op, vars = self.once(op, vars)
         vars = tuple([self.bind(v) for v in vars])
+        plain = op
+        if self.certified and not self.certified.keys().isdisjoint(mentioned(op)):
+            plain = Renaming(self.certified).op(op)
         if op_blocks(op):
-            equal = self.nest(_Nest(op, vars))
+            equal = self.nest(_Nest(plain, vars))
         else:
-            key = _key(op, vars)
+            key = _key(plain, vars)
             equal = self.known.get(key)
             if equal is None:
                 self.known[key] = vars
                 self.added.append(key)
         if equal is None:
             self.write(with_op(let, vars, op))
+            if isinstance(op, anf.Assert):
+                for var, x in zip(vars, op.guarded, strict=True):
+                    if isinstance(var.type, anf.Scalar):
+                        self.certified[var] = self.certified.get(x, x) if isinstance(x, anf.Var) else x
         else:
             self.env.update(zip(vars, equal, strict=True))
         self.resolve(let.vars)

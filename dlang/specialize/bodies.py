@@ -174,8 +174,11 @@ def bind_parameter(
     free = None if declared is None else map_mono(declared, apart)
     parameter = formal(argument, translate) if free is None else template(free, named_leaf(local.name))
     frame.env[local] = parameter if declared is None or free == declared else frame.fit(parameter, declared)
-    if local.size is not None and not frame.define(local, parameter):
-        frame.bindings[local.size] = poly(scalar(parameter))
+    if local.size is not None:
+        if not frame.define(local, parameter):
+            frame.bindings[local.size] = poly(scalar(parameter))
+        elif not local.size.opened:  # a `size` parameter: its value is that of the size, of which more is known
+            frame.env[local] = ScalarV(frame.emitter.atom(frame.size(ty.Size(Poly.of(local.size)))))
     learn_index(frame, parameter, local.refinement)  # who calls has proven or checked it
     return parameter
 

@@ -39,6 +39,19 @@ def test_an_index_that_a_function_is_given_is_proven_by_the_loop_around(body: st
     assert sum(isinstance(op, Assert) and op.code == "E0801" for op in ops(program)) == checks
 
 
+def test_a_size_parameter_is_the_size_of_what_it_names() -> None:
+    text = """
+fn f(x: f64[k], n: size) -> f64[n] {
+  var d = zeros(n)
+  for i < k { d[i % n] += x[i] }
+  d
+}
+"""
+    made = lowered(text)
+    program = optimise(made.program, [made.entry.name], verify=True)
+    assert not any(isinstance(op, Assert) and op.code == "E0801" for op in ops(program))
+
+
 CYCLE = """
 fn f(x: f64[n]) -> f64[n] = [x[(i + 1) % n] + 10.0 * x[(i + n - 1) % n] + 100.0 * x[(2 * n - 1 - i) % n] for i < n]
 """
