@@ -59,6 +59,7 @@ from dlang.optimize.one_element import one_element
 from dlang.optimize.ownership import ownership
 from dlang.optimize.parts import parts
 from dlang.optimize.reads_first import early_reads
+from dlang.optimize.recurrences import recurrences
 from dlang.optimize.running_powers import running_powers
 from dlang.optimize.short_axes import short_axes
 from dlang.optimize.simplify import simplify
@@ -239,6 +240,7 @@ PASSES: tuple[CorePass, ...] = (
     _plain("loop_points", loop_points, AFTER,
            "does iterations that only add up, or set parts of arrays, as points", ends=_NESTS, device=False),
     _plain("unroll", unroll, AFTER, "writes out comprehensions over a few known points as scalar code"),
+    _plain("recurrences", recurrences, AFTER, "shortens what an iteration waits for of the one before it", exact=True),
     # a device has no lanes to gain, and reads no more than it has to
     _plain("branch_reads", branch_reads, AFTER, "reads ahead of light branches what their arms read", exact=True,
            device=False),

@@ -194,6 +194,8 @@ LEFT_OUT = 8
 WINDOWS = 3
 """Windows that a comprehension adds to, up to which each point of all asks in which it is: of more, passes over each
 do fewer operations."""
+CARRIED = 3
+"""Iterations for which an element that one has written stays in a register, for those that read it then."""
 JOINED_PIECES = 3
 """Pieces of a joined array whose elements are computed where they are read: each more is another comparison."""
 POINTWISE_BODY = 64

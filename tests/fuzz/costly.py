@@ -355,7 +355,8 @@ def named(text: str) -> str:
 
 
 KINDS: list[Callable[[_Program], None]] = [
-    _Program.loop, _Program.loop, _Program.conditional, _Program.iteration, _Program.iteration, _Program.stack, _Program.sift, _Program.search, _Program.nested,
-    _Program.by_rows, _Program.by_rows, _Program.pairs, _Program.gather, _Program.recursion, _Program.lists,
-    _Program.functions, _Program.stored, _Program.called, _Program.product,
+    _Program.loop, _Program.loop, _Program.conditional, _Program.iteration, _Program.iteration, _Program.stack,
+    _Program.sift, _Program.search, _Program.nested, _Program.by_rows, _Program.by_rows, _Program.pairs,
+    _Program.gather, _Program.recursion, _Program.lists, _Program.functions, _Program.stored, _Program.called,
+    _Program.product,
 ]  # fmt: skip

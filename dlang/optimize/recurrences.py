@@ -1,0 +1,216 @@
+"""What an iteration waits for of the one before it is made short.
+
+    for j (d = z) {                             s = read z[0]
+      t = read d[j]                             for j (d = z, s = s) {
+      u = minimum(x[j], minimum(t, y[j]))  →      u = minimum(minimum(x[j], y[j]), s)
+      d' = update d[j + 1] = u                    d' = update d[j + 1] = u
+      yield d'                                    yield d', u
+    }                                           }
+
+An element that an iteration has written and that one of the next reads is a number of the state: it stays in a
+register, where the processor would wait for memory to give it back. And of operands that may be combined in any order,
+exactly, those that depend on the state come last, so that all others are combined while the iteration before is still
+at work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from dlang.ir import anf
+from dlang.ir.affine import Knowledge
+from dlang.ir.builder import Builder, shape_of
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import count_uses, map_blocks, map_functions, used_by, walk, with_body, with_lets, with_op
+from dlang.ir.types import dtype_of
+from dlang.ops import figures
+from dlang.ops.dtypes import WHOLE
+from dlang.optimize.iterations import Iteration
+
+EXACT = frozenset(["minimum", "maximum", "and", "or"])
+"""Primitives whose operands may be combined in any order, of any type."""
+
+
+def recurrences(program: anf.Program) -> anf.Program:
+    """The program whose loops wait less for what the iteration before does."""
+
+    def function(f: anf.Function) -> anf.Function:
+        return with_body(f, _block(f.body, Knowledge.of(f)))
+
+    return map_functions(program, function)
+
+
+def _block(block: anf.Block, known: Knowledge) -> anf.Block:
+    known = known.copy()
+    lets: list[anf.Let] = []
+    for let in block.lets:
+        inside = known
+        match let.op:
+            case anf.Comp(axes):
+                inside = known.within(axes)
+            case anf.For(index, low, high):
+                inside = known.within((anf.Axis(index, (low,), (high,)),))
+            case _:
+                pass
+        new = with_op(let, let.vars, map_blocks(let.op, partial(_block, known=inside)))
+        if isinstance(new.op, anf.For):
+            lets += _carried(new, new.op, known)
+        else:
+            lets.append(new)
+        known.note_sizes(v.type for v in let.vars)
+    return with_lets(block, lets, block.results)
+
+
+# ---- elements that iterations hand on --------------------------------------------------------------------------------
+def _carried(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:
+    """The loop with numbers for the elements of arrays that an iteration has written and the next ones read."""
+    lets: list[anf.Let] = []
+    for k, param in enumerate(loop.params):
+        written = _written(loop, k)
+        distances = {} if written is None else _distances(loop, param, written)
+        if written is None or not distances:
+            continue
+        firsts = _firsts(loop, k, written, distances, known)
+        if firsts is None:
+            continue
+        before, init = firsts
+        lets += before
+        numbers = [anf.fresh("s", x.type) for x in init]
+        body = _reading(loop.body, {v: numbers[d - 1] for v, d in distances.items()})
+        following = (_value(body, k + loop.early), *numbers[:-1])
+        body = anf.Block(body.lets, (*body.results, *following))
+        loop = replace(loop, params=(*loop.params, *numbers), init=(*loop.init, *init), body=body)
+        let = anf.Let((*let.vars, *[anf.fresh("s", v.type) for v in numbers]), loop, let.span)
+    return [*lets, with_op(let, let.vars, replace(loop, body=_in_order(loop)))]
+
+
+def _written(loop: anf.For, k: int) -> tuple[anf.Size, ...] | None:
+    """The index at which each iteration writes one element of an array of the state, its own, and no other one."""
+    param, result, one = loop.params[k], loop.body.results[k + loop.early], Iteration.of(loop)
+    for let in loop.body.lets:
+        if isinstance(let.op, anf.Update) and let.op.array is param and result in let.vars:
+            scalar = isinstance(let.op.value.type, anf.Scalar) and dtype_of(param) in WHOLE
+            index = tuple(map(one.opened, let.op.index))
+            return index if scalar and one.is_known(*index) and one.apart(index) else None
+    return None
+
+
+def _value(body: anf.Block, position: int) -> anf.Atom:
+    """What is written in the array that is a result of a body."""
+    (value,) = [
+        let.op.value for let in body.lets if isinstance(let.op, anf.Update) and body.results[position] in let.vars
+    ]
+    return value
+
+
+def _distances(loop: anf.For, param: anf.Var, written: Sequence[anf.Size]) -> dict[anf.Var, int]:
+    """What is read of an array where an earlier iteration has written, and how many iterations before that was."""
+    one = Iteration.of(loop)
+    places = {_before(loop, written, anf.poly(loop.index), d): d for d in range(1, figures.CARRIED + 1)}
+    reads = [
+        (let.vars[0], tuple(map(one.opened, let.op.index)))
+        for let in walk(loop.body)
+        if isinstance(let.op, anf.Read) and let.op.array is param
+    ]
+    return {v: places[index] for v, index in reads if index in places}
+
+
+def _before(loop: anf.For, written: Sequence[anf.Size], number: anf.Size, distance: int) -> tuple[anf.Size, ...]:
+    """Where an iteration has written, so many before the one with a number."""
+    return tuple([e.substitute({loop.index: number - distance}.get) for e in written])
+
+
+def _firsts(
+    loop: anf.For, k: int, written: Sequence[anf.Size], distances: Mapping[anf.Var, int], known: Knowledge
+) -> tuple[list[anf.Let], list[anf.Atom]] | None:
+    """The elements that the first iterations read, and the lets that read them before the loop; None if they may not be
+    there.
+
+    An element that is out of range where the loop has no iteration is read only if it has one.
+    """
+    array = loop.init[k]
+    if not isinstance(array, anf.Var):
+        return None
+    running = known.within((anf.Axis(loop.index, (loop.low,), (loop.high,)),))
+    b = Builder()
+    init: list[anf.Atom] = []
+    with b.scope() as lets:
+        for d in range(1, max(distances.values()) + 1):
+            index = _before(loop, written, loop.low, d)
+            if known.inside(index, shape_of(array)):
+                init.append(b.read(array, index))
+                continue
+            if not running.inside(index, shape_of(array)):
+                return None
+            runs = b.prim("lt", b.size(loop.low), b.size(loop.high))
+            (first,) = b.if_(runs, partial(b.read, array, index), lambda: anf.Lit(0, dtype_of(array)))
+            init.append(first)
+    return lets, init
+
+
+def _reading(block: anf.Block, numbers: Mapping[anf.Var, anf.Var]) -> anf.Block:
+    """The block with numbers in the place of what it reads."""
+    renaming = Renaming({**numbers})
+
+    def rest(block: anf.Block) -> anf.Block:
+        lets = [
+            with_op(let, let.vars, map_blocks(renaming.op(let.op), rest))
+            for let in block.lets
+            if numbers.keys().isdisjoint(let.vars)
+        ]
+        return anf.Block(tuple(lets), tuple(map(renaming.atom, block.results)))
+
+    return rest(block)
+
+
+# ---- the order of operands -------------------------------------------------------------------------------------------
+def _in_order(loop: anf.For) -> anf.Block:
+    """The body of a loop, in which operands that depend on numbers of the state are combined last."""
+    late: set[anf.Atom] = {p for p in loop.params if isinstance(p.type, anf.Scalar)}
+    if not late:
+        return loop.body
+    uses = count_uses(loop.body)
+    by: dict[anf.Atom, anf.Let] = {}
+    lets: list[anf.Let] = []
+    for let in loop.body.lets:
+        if not late.isdisjoint(used_by(let)):
+            late.update(let.vars)
+        match let.op:
+            case anf.Prim(name, (x, y)) if name in EXACT and let.vars[0] in late:
+                chain: set[anf.Var] = set()
+                terms = list(_terms(let, name, by, uses, chain))
+                waiting = [t for t in terms if t in late]
+                if (x in late and chain.isdisjoint((x, y))) or not late.isdisjoint(chain):
+                    lets = [inner for inner in lets if chain.isdisjoint(inner.vars)]
+                    lets += _combined(let, name, [*[t for t in terms if t not in late], *waiting])
+                else:
+                    lets.append(let)
+            case _:
+                lets.append(let)
+        by.update(dict.fromkeys(lets[-1].vars, lets[-1]))
+    return with_lets(loop.body, lets, loop.body.results)
+
+
+def _terms(
+    let: anf.Let, name: str, by: dict[anf.Atom, anf.Let], uses: dict[anf.Var, int], gone: set[anf.Var]
+) -> Iterator[anf.Atom]:
+    """The operands that a chain of one primitive combines; notes the lets of the chain."""
+    assert isinstance(let.op, anf.Prim)
+    for x in let.op.args:
+        inner = by.get(x)
+        if inner is not None and isinstance(inner.op, anf.Prim) and inner.op.name == name and uses[inner.vars[0]] == 1:
+            gone.add(inner.vars[0])
+            yield from _terms(inner, name, by, uses, gone)
+        else:
+            yield x
+
+
+def _combined(let: anf.Let, name: str, terms: Sequence[anf.Atom]) -> Iterator[anf.Let]:
+    so_far = terms[0]
+    for k, term in enumerate(terms[1:], 1):
+        last = k == len(terms) - 1
+        var = let.vars[0] if last else anf.fresh("t", let.vars[0].type)
+        yield anf.Let((var,), anf.Prim(name, (so_far, term)), let.span)
+        so_far = var

@@ -1,0 +1,80 @@
+"""Loops that read what an iteration before has written: it stays in a number, and exact operands wait for it last."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dlang.ir.anf import Array, For, Prim, Program, Read
+from dlang.ir.traverse import walk
+from dlang.pipeline import optimise
+from tests.optimize.programs import same_in_the_end
+from tests.specialize.support import lowered
+
+# each body of `fn f(x: f64[n], y: f64[n]) -> f64[n]`, with how many elements of its state a loop reads
+CARRIED = {
+    "the one before": ("var a = x; for i in 1..n { a[i] = tanh(a[i - 1]) * 0.5 + y[i] }; a", 0),
+    "two before": ("var a = x; for i in 2..n { a[i] = a[i - 1] - 0.5 * a[i - 2] + y[i] }; a", 0),
+    "the second alone": ("var a = x; for i in 2..n { a[i] = tanh(a[i - 2]) + y[i] }; a", 0),
+    "downwards": ("var a = x; for i in n - 2..-1 by -1 { a[i] = y[i] - 0.5 * a[i + 1] }; a", 0),
+    "several arrays": (
+        "var (a, b) = (x, y); for i in 1..n { a[i] = y[i] / (2.0 - a[i - 1]); b[i] = b[i - 1] * 0.3 + a[i] }; a + b",
+        0,
+    ),
+    "in an arm": ("var a = x; for i in 1..n { a[i] = (if y[i] > 0.0 { a[i - 1] * 0.5 } else { y[i] }) }; a", 0),
+    "with its own": ("var a = x; for i in 1..n { a[i] = 0.5 * a[i] - 0.3 * a[i - 1] }; a", 1),
+    "a row before as well": (
+        (
+            "var a = [[x[i] * y[j] for j < n] for i < n]; for i in 1..n { for j in 1..n {\n"
+            "a[i, j] = minimum(a[i - 1, j], minimum(a[i, j - 1], a[i - 1, j - 1])) + 0.1 } }; a[n - 1]"
+        ),
+        2,
+    ),
+}
+NOT_CARRIED = {
+    "the first one": ("var a = x; for i in 1..n { a[i] = tanh(a[i - 1]) + a[0] }; a", 1),
+    "far before": ("var a = x; for i in 5..n { a[i] = tanh(a[i - 5]) + y[i] }; a", 1),
+    "one that a condition writes": ("var a = x; for i in 1..n { if y[i] > 0.0 { a[i] = tanh(a[i - 1]) } }; a", 1),
+    "in steps of data": ("var a = x; for i in 1..n { a[i * i % n] = tanh(a[i - 1]) }; a", 1),
+}
+
+
+def text(body: str) -> str:
+    return f"fn f(x: f64[n], y: f64[n]) -> f64[n] {{ {body} }}"
+
+
+def optimised(body: str) -> Program:
+    made = lowered(text(body), "f")
+    return optimise(made.program, [made.entry.name], verify=True)
+
+
+def reads_of_state(program: Program) -> int:
+    """How many elements the innermost loops read of the arrays that they change."""
+    loops = [let.op for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, For)]
+    inner = [loop for loop in loops if not any(isinstance(let.op, For) for let in walk(loop.body))]
+    return sum(
+        isinstance(let.op, Read) and let.op.array in [p for p in loop.params if isinstance(p.type, Array)]
+        for loop in inner
+        for let in walk(loop.body)
+    )
+
+
+@pytest.mark.parametrize("name", [*CARRIED, *NOT_CARRIED])
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+def test_values_stay(name: str, n: int) -> None:
+    body, _ = {**CARRIED, **NOT_CARRIED}[name]
+    rng = np.random.default_rng(n)
+    same_in_the_end(text(body), "f", [n, rng.normal(size=n), rng.normal(size=n)])
+
+
+@pytest.mark.parametrize("name", [*CARRIED, *NOT_CARRIED])
+def test_what_an_iteration_has_written_is_not_read_again(name: str) -> None:
+    body, reads = {**CARRIED, **NOT_CARRIED}[name]
+    assert reads_of_state(optimised(body)) == reads
+
+
+def test_operands_that_wait_for_the_iteration_before_are_combined_last() -> None:
+    body = "var s = 9.0; for v in x { s = tanh(minimum(minimum(s, v), v * v)) }; [s for v in x]"
+    (loop,) = [let.op for f in optimised(body).functions.values() for let in walk(f.body) if isinstance(let.op, For)]
+    least = [let.op for let in loop.body.lets if isinstance(let.op, Prim) and let.op.name == "minimum"]
+    assert [loop.params[0] in op.args for op in least] == [False, True]
