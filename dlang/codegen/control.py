@@ -24,8 +24,8 @@ from dlang.codegen.memory import Frame, Place, whole
 from dlang.codegen.vectorize import known_iterations
 from dlang.diagnostics import Span
 from dlang.ir import anf
+from dlang.ir.affine import slope
 from dlang.ir.anf import Array, Scalar, Token, Var
-from dlang.ir.comprehension_queries import slope
 from dlang.ir.traverse import bound_vars, free_vars, parts, walk
 from dlang.ir.update_chains import last_uses
 from dlang.ir.writes import older_of

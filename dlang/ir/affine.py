@@ -110,6 +110,15 @@ def linear(p: Size, axes: Sequence[Var]) -> list[Size] | None:
     return out
 
 
+def slope(entry: Size, iteration: Var) -> int:
+    """Returns by how much an entry of an index grows with each iteration of a loop; 0 if there is no such number."""
+    try:
+        c = entry.coefficient(iteration)
+    except ValueError:
+        return 0
+    return c.constant if isinstance(c.constant, int) else 0
+
+
 def span(p: Size, box: Box, known: Knowledge) -> tuple[Size, Size] | None:
     """The least and the greatest value of a polynomial on a box, None if the sign of a coefficient is not known."""
     axes = axes_of(p, box)

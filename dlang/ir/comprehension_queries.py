@@ -162,15 +162,6 @@ def sizes_named(body: anf.Block) -> dict[anf.Var, anf.Size]:
     return sizes
 
 
-def slope(entry: anf.Size, iteration: anf.Var) -> int:
-    """Returns by how much an entry of an index grows with each iteration of a loop; 0 if there is no such number."""
-    try:
-        c = entry.coefficient(iteration)
-    except ValueError:
-        return 0
-    return c.constant if isinstance(c.constant, int) else 0
-
-
 def surely_total(op: anf.Op, axes: Iterable[anf.Axis]) -> bool:
     """Tells whether scalar code may run at every point of `axes`, also where nothing around it did run before."""
     match op:

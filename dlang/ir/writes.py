@@ -17,7 +17,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from dlang.ir import anf
-from dlang.ir.affine import Knowledge
+from dlang.ir.affine import Knowledge, slope
 from dlang.ir.traverse import bound_vars, mentioned, walk
 from dlang.ir.types import dtype_of
 from dlang.ops.monoids import STAYS
@@ -314,6 +314,22 @@ def reads_its_place(op: anf.Comp, position: int) -> bool:
     such as no point sets."""
     others, d = _other_reads(op, position), op.destinations[position]
     return others is not None and isinstance(d, anf.Reduce) and (not others or _never_set(op, d, others))
+
+
+def reads_ahead(op: anf.Comp, position: int) -> bool:
+    """Tells whether a result takes the place of an array of which each point reads only the element that it sets, and
+    such as points set that are further along the first axis."""
+    others, d = _other_reads(op, position), op.destinations[position]
+    if not others or not op.axes:
+        return others is not None
+    axis = op.axes[0].var
+    slopes = [(k, slope(e, axis)) for k, e in enumerate(d.index)]
+
+    def is_ahead(index: Sequence[anf.Size]) -> bool:
+        steps = [((index[k] - d.index[k]).constant, c) for k, c in slopes]
+        return any(step is not None and step * c > 0 for step, c in steps)
+
+    return all(map(is_ahead, others))
 
 
 def _other_reads(op: anf.Comp, position: int) -> list[tuple[anf.Size, ...]] | None:

@@ -21,9 +21,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
-from dlang.ir.affine import Depends, Knowledge, axes_behind
+from dlang.ir.affine import Depends, Knowledge, axes_behind, slope
 from dlang.ir.builder import Builder, shape_of
-from dlang.ir.comprehension_queries import point_of, sizes_named, slope, without_results
+from dlang.ir.comprehension_queries import point_of, sizes_named, without_results
 from dlang.ir.sharing import additions
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.traverse import bound_vars, count_uses, mentioned, op_blocks, outer_mentions, own_consumed, walk

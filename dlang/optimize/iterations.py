@@ -11,8 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlang.ir import anf
+from dlang.ir.affine import slope
 from dlang.ir.axes import Location, Relocation
-from dlang.ir.comprehension_queries import sizes_named, slope
+from dlang.ir.comprehension_queries import sizes_named
 from dlang.ir.substitution import Renaming
 
 

@@ -14,8 +14,8 @@ from dataclasses import replace
 from functools import partial
 
 from dlang.ir import anf
-from dlang.ir.affine import Depends, axes_behind
-from dlang.ir.comprehension_queries import sizes_named, slope
+from dlang.ir.affine import Depends, axes_behind, slope
+from dlang.ir.comprehension_queries import sizes_named
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, map_bodies, split_by_need, walk, with_lets, with_op
 from dlang.ir.types import dtype_of

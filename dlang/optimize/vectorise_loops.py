@@ -35,10 +35,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dlang.ir import anf
-from dlang.ir.affine import Knowledge
+from dlang.ir.affine import Knowledge, slope
 from dlang.ir.axes import Location, Relocation, at_point, stacked
 from dlang.ir.builder import axis as fresh_axis, shape_of
-from dlang.ir.comprehension_queries import filled, sizes_named, slope
+from dlang.ir.comprehension_queries import filled, sizes_named
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
     block_acts,
@@ -57,7 +57,7 @@ from dlang.ir.traverse import (
     with_op,
 )
 from dlang.ir.types import dtype_of, product, type_of
-from dlang.ir.writes import covers, determines, differ, reads_only_its_place
+from dlang.ir.writes import covers, determines, differ, reads_ahead, reads_its_place, reads_only_its_place
 from dlang.ops import figures
 from dlang.optimize.accumulation import accumulated, multiplies_vectors, rows_in_place, totals_last, without_scatters
 from dlang.optimize.cells import changed_once, own_elements, with_numbers
@@ -302,18 +302,20 @@ def _in_steps(let: anf.Let, loop: anf.For) -> list[anf.Let]:
 
 
 def _in_place(lets: Sequence[anf.Let], array: anf.Var) -> bool:
-    """Tells whether lets that change an array do so in place: they read of it first, or what a point changes there."""
+    """Tells whether lets that change an array do so in place: they read of it first, or what a point changes there, or
+    a later one."""
     for k, let in enumerate(lets):
         if isinstance(op := let.op, anf.Comp):
             for position, d in enumerate(op.destinations):
                 if d.into is array:
                     later = any(array in mentioned(other.op) for other in lets[k + 1 :])
-                    return not later and (array not in mentioned(op.body) or reads_only_its_place(op, position))
+                    unchanged = array not in mentioned(op.body) or reads_its_place(op, position)
+                    return not later and (unchanged or reads_ahead(op, position))
     return True
 
 
 def _read_before(loop: anf.For, one: Iteration) -> dict[anf.Var, anf.Var] | None:
-    """The arrays of the state of which an iteration reads what only itself changes, and what these are at first.
+    """The arrays of the state of which an iteration reads what no earlier one changes, and what these are at first.
 
     None if an iteration does anything else with an array than such reads, and one change.
     """
@@ -328,13 +330,19 @@ def _read_before(loop: anf.For, one: Iteration) -> dict[anf.Var, anf.Var] | None
         if not own_reads:
             continue
         index = tuple(map(one.opened, entries.get(param, ())))
-        at = [k for k, e in enumerate(index) if slope(e, one.number) in (1, -1) and {*e.atoms()} == {one.number}]
+        at = [k for k, e in enumerate(index) if slope(e, one.number) in (1, -1) and one.is_known(e)]
         if not isinstance(first, anf.Var) or not all(
-            any(one.opened(r.index[k]) == index[k] for k in at) for r in own_reads
+            any(_is_unchanged(one, r.index[k], index[k]) for k in at) for r in own_reads
         ):
             return None
         reads_first[param] = first
     return reads_first
+
+
+def _is_unchanged(one: Iteration, read: anf.Size, changed: anf.Size) -> bool:
+    """Tells whether an entry of an index is what the iteration changes, or what a later one does."""
+    ahead = (one.opened(read) - changed).constant
+    return ahead is not None and ahead * slope(changed, one.number) >= 0
 
 
 def _written(let: anf.Let) -> list[tuple[anf.Var, tuple[anf.Size, ...]]]:

@@ -78,3 +78,31 @@ def test_operands_that_wait_for_the_iteration_before_are_combined_last() -> None
     (loop,) = [let.op for f in optimised(body).functions.values() for let in walk(f.body) if isinstance(let.op, For)]
     least = [let.op for let in loop.body.lets if isinstance(let.op, Prim) and let.op.name == "minimum"]
     assert [loop.params[0] in op.args for op in least] == [False, True]
+
+
+# ---- what no iteration has written yet -------------------------------------------------------------------------------
+AHEAD = {
+    "the next one": "var a = x; for i < n - 1 { a[i] = a[i] * y[i] - a[i + 1] }; a",
+    "the one before, downwards": "var a = x; for i in n - 1..0 by -1 { a[i] += a[i - 1] * y[i] }; a",
+    "two further": "var a = x; for i < n - 2 { a[i] = tanh(a[i + 2]) }; a",
+    "in a loop": "var a = x; for k < 3 { for j in n - 1..0 by -1 { a[j] += a[j - 1] } }; a",
+    "a triangle": "var a = x; for k < n { for j < n - k - 1 { a[j] = maximum(0.5 * (a[j] + a[j + 1]), y[j]) } }; a",
+    "the next row": (
+        "var a = [[x[i] * y[j] for j < n] for i < n]\n"
+        "for i < n - 1 { for j < n { a[i, j] = a[i + 1, j] - a[i, j] } }; a[0] + a[n - 1]"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AHEAD)
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+def test_what_is_read_ahead_is_what_it_was(name: str, n: int) -> None:
+    rng = np.random.default_rng(n)
+    same_in_the_end(text(AHEAD[name]), "f", [n, rng.normal(size=n), rng.normal(size=n)])
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_a_loop_that_reads_ahead_is_a_comprehension(name: str) -> None:
+    program = optimised(AHEAD[name])
+    outer = name in ("in a loop", "a triangle")
+    assert sum(isinstance(let.op, For) for f in program.functions.values() for let in walk(f.body)) == outer
