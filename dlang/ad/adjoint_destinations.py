@@ -551,9 +551,10 @@ def _reads_as_many(p: _Placement) -> bool:
 
 def _is_expensive(lets: Sequence[anf.Let]) -> bool:
     """Tells whether code is so expensive that it is better to store and read sums of its results."""
-    names = [let.op.name for let in lets if isinstance(let.op, anf.Prim) and let.op.name not in GUARDS]
+    inside = list(walk(anf.Block(tuple(lets), ())))
+    names = [let.op.name for let in inside if isinstance(let.op, anf.Prim) and let.op.name not in GUARDS]
     times = [1 if COST[name] <= figures.ROUNDING else figures.RECOMPUTED_OP for name in names]
-    return sum(times) > figures.RECOMPUTED_BODY or any(let.op.IS.long for let in lets)
+    return sum(times) > figures.RECOMPUTED_BODY or any(let.op.IS.long for let in inside)
 
 
 def _clipped(
