@@ -143,18 +143,19 @@ def drawn(
 ) -> list[Any]:
     """Values for the sizes, the seed and the leaves of an entry: floats of a kind, integers may be indices.
 
+    Each leaf is drawn apart, so that it stays the same where only the sizes of others change.
+
     variables: as in `leaves_of`. variant: which of its variants an enum is, or the last if it has fewer; those in an
     array are drawn. Raises E0957 where there is no index, and MemoryError where all arrays would have more than `room`
     elements.
     """
     known = dict(zip(variables, sizes, strict=False))
-    rng = np.random.default_rng(seed)
     env: dict[Any, Any] = dict(zip(entry.sizes, sizes, strict=False))
     for size, declared in [pair for leaf in leaves for pair in leaf.declared()]:
         if (variable := size.atom) in entry.sizes:  # a size such as n // 2, which the entry takes beside n
             env.setdefault(variable, _evaluated(declared, known))
     out: list[Any] = [*[env[v] for v in entry.sizes], *([seed] if entry.seed else [])]
-    for leaf in leaves:
+    for number, leaf in enumerate(leaves):
         t = leaf.atom.type
         assert not isinstance(t, Token)
         shape = _shape(t.shape, env) if isinstance(t, Array) else ()
@@ -174,7 +175,7 @@ def drawn(
         elif leaf.variants and not shape:
             out.append(np.asarray(min(variant, most - 1)).astype(numpy_dtype(t.dtype))[()])
         else:
-            out.append(_value(rng, t.dtype, shape, max(most, 1), kind))
+            out.append(_value(np.random.default_rng([seed, number]), t.dtype, shape, max(most, 1), kind))
     return out
 
 
