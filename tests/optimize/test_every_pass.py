@@ -131,6 +131,7 @@ fn main(p: f64[n]) -> f64[n] = grad(likelihood)(p)
 EXERCISES: Mapping[str, str] = {
     "inline": "fn twice(x: f64) = 2.0 * x\nfn main(x: f64) -> f64 = twice(x) + twice(sin(x))",
     "branch_reads": "fn main(x: f64[n], y: f64[n]) -> f64 = sum(y[i] * y[i] for i if x[i] > 0.0)",
+    "recurrences": "fn main(x: f64[n]) -> f64[n] { var y = x; for i in 1..n { y[i] -= sin(y[i - 1]) }; y }",
     "common_calls": """
 enum E { A(f64), B(f64) }
 fn g(x: f64, b: bool) -> f64 = if b { sin(x) } else { x }
