@@ -1,4 +1,4 @@
-"""Branches in one path: short arms that read and store elements both run, and only what is chosen takes place.
+"""Branches in one path: short arms both run, and only what is chosen takes place.
 
 A jump that may go either way is mispredicted half of the time, which costs as much as dozens of operations. In code
 that is predicated there is no jump: an arm that the condition does not choose reads zeros, stores to a cell that nobody
@@ -8,7 +8,8 @@ A branch stays where its condition depends on nothing but the counters of loops 
 be foreseen; where an arm hardly ever runs; where its arms cost more than a misprediction does on average, or do what
 must not be done in vain: calls, loops, divisions of integers. It also stays where the condition is computed from an
 array in which an arm stores, as in a loop that sorts: with a jump, a processor goes on before it knows what has been
-stored, and without one, iterations wait for each other.
+stored, and without one, iterations wait for each other. So they would where the condition is computed from an element
+that is read where a branch of the iteration before says, as in a search by halves.
 """
 
 from __future__ import annotations
@@ -108,21 +109,26 @@ class _Predication:
         """A loop. varying: what around it may differ in each iteration, and can't be foreseen."""
         if isinstance(loop, loops.Loop) and loop.lanes > 1:
             return loop
-        state = {p for p in loop.params if isinstance(p, Var)} if isinstance(loop, loops.InOrder) else set()
-        return map_inside(loop, partial(self.inside, varying=varying | state))
+        state, searched = set[Var](), set[loops.Value]()
+        if isinstance(loop, loops.InOrder):
+            state = {p for p in loop.params if isinstance(p, Var)}
+            searched = _searched(loop)
+        return map_inside(loop, partial(self.inside, varying=varying | state, searched=searched))
 
-    def inside(self, stmts: Sequence[loops.Stmt], varying: Set[Var]) -> tuple[loops.Stmt, ...]:
-        """Statements in a loop."""
+    def inside(
+        self, stmts: Sequence[loops.Stmt], varying: Set[Var], searched: Set[loops.Value]
+    ) -> tuple[loops.Stmt, ...]:
+        """Statements in a loop. searched: what waits for elements that are read where a branch says."""
         varying = set(varying)
         out: list[loops.Stmt] = []
         for stmt in stmts:
             match stmt:
                 case _ if _is_loop(stmt):
                     out.append(self.loop(stmt, varying))
-                case loops.Branch(condition=Var() as condition) if condition in varying and self.gains(stmt):
+                case loops.Branch(condition=Var() as condition) if condition in varying - searched and self.gains(stmt):
                     out.append(_in_one_path(stmt))
                 case _:
-                    out.append(map_inside(stmt, partial(self.inside, varying=varying)))
+                    out.append(map_inside(stmt, partial(self.inside, varying=varying, searched=searched)))
             if isinstance(stmt, loops.Load) or any(v in varying for v in mentions(stmt)):
                 varying.update(v for v in bound_by(stmt) if isinstance(v, Var))
         return tuple(kept(stmts, out))
@@ -131,6 +137,31 @@ class _Predication:
         """Tells whether a branch is light, and its condition does not wait for what its arms store."""
         stored = [s.buffer for s in walk((stmt,)) if isinstance(s, loops.Store)]
         return _is_light(stmt) and self.sources.of(stmt.condition).isdisjoint(self.sources.of(*stored))
+
+
+def _searched(loop: loops.InOrder) -> set[loops.Value]:
+    """What is computed from elements that are read where a branch of the loop, in an iteration before, says."""
+    stmts = list(walk(loop.body.stmts))
+    chosen = _computed_from([r for s in stmts if isinstance(s, loops.Branch) for r in s.results], loop, stmts)
+    read = [s.var for s in stmts if isinstance(s, loops.Load) and not chosen.isdisjoint(s.offset.atoms())]
+    return _computed_from(read, loop, stmts) if read else set()
+
+
+def _computed_from(values: Sequence[loops.Value], loop: loops.InOrder, stmts: Sequence[loops.Stmt]) -> set[loops.Value]:
+    """What is computed from some values in a loop, by any way through its state and that of the loops in it."""
+    found = set(values)
+    in_order = [loop, *[s for s in stmts if isinstance(s, loops.InOrder)]]
+    before = -1
+    while len(found) > before:
+        before = len(found)
+        for s in stmts:
+            if any(v in found for v in mentions(s)):
+                found.update(bound_by(s))
+        for inner in in_order:
+            for p, first, following in zip(inner.params, inner.init, inner.following, strict=True):
+                if first in found or following in found:
+                    found.add(p)
+    return found
 
 
 def _is_loop(stmt: loops.Stmt) -> bool:
@@ -147,9 +178,8 @@ def _in_one_path(stmt: loops.Stmt) -> loops.Stmt:
 
 
 def _is_light(branch: loops.Branch) -> bool:
-    """Tells whether both arms may run, at little cost, and one of them has accesses to memory."""
-    cost = _cost(branch)
-    return cost is not None and cost[1] > 0
+    """Tells whether both arms may run, at little cost."""
+    return _cost(branch) is not None
 
 
 def _cost(branch: loops.Branch) -> tuple[int, int] | None:

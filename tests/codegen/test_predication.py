@@ -49,6 +49,17 @@ fn narrow(x: f64[n], at: i64[n], m: size) -> (f32[m], i8[m], bool[m]) {
   (a, b, c)
 }
 
+fn numbers(x: f64[n], at: i64[n], m: size) -> f64[n] {
+  var (s, best, y) = (0.0, -1.0, x)
+  for i < n {
+    s = (if x[i] > 0.5 { 0.5 * s + x[i] } else { s - 0.25 })
+    if s < 0.0 { s = 0.0 }
+    if s > best { best = s }
+    y[i] = s + best
+  }
+  y
+}
+
 fn loss(x: f64[n], at: i64[n], m: size) -> f64 {
   var q = zeros(m)
   for i < n { if x[i] > 0.5 { q[at[i]] = x[i] * x[i] } else { q[0] = 0.5 * q[0] + x[i] } }
@@ -63,7 +74,7 @@ def arrays(f: Any, *args: Any) -> list[Any]:
     return list(value) if isinstance(value, tuple) else [value]
 
 
-@pytest.mark.parametrize("name", ["scattered", "either", "gathered", "narrow"])
+@pytest.mark.parametrize("name", ["scattered", "either", "gathered", "narrow", "numbers"])
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 50])
 def test_an_arm_that_is_not_chosen_touches_nothing(name: str, n: int) -> None:
     rng = np.random.default_rng(n)
@@ -100,6 +111,12 @@ def test_gradients_of_branches_in_one_path() -> None:
             "for i in 1..n { if q[i - 1] > q[i] { (q[i], q[i - 1]) = (q[i - 1], q[i]) } }", id="what it stores"
         ),
         pytest.param("for i < n { if i < 3 { q[i] += x[i] } }", id="the counter"),
+        pytest.param(
+            "for i < n { var (a, b) = (0, n); while b - a > 1 {\n"
+            "let h = (a + b) // 2; if x[h] > 0.5 { b = h } else { a = h } }\n"
+            "q[i] += q[maximum(i - 1, 0)] + f64(a) }",
+            id="where the last branch says",
+        ),
         pytest.param("for i < n { if c { q[i] += x[0] * q[n - 1 - i] } }", id="what is around the loop"),
         pytest.param(
             "for i < n { if x[i] > 0.5 { q[i] = atan(exp(sin(x[i])) ** x[0]) + q[n - 1 - i] } }", id="much work"
