@@ -309,11 +309,12 @@ def reads_only_its_place(op: anf.Comp, position: int) -> bool:
     return _other_reads(op, position) == []
 
 
-def reads_its_place(op: anf.Comp, position: int) -> bool:
+def reads_its_place(op: anf.Comp, position: int, known: Knowledge | None = None) -> bool:
     """Tells whether a result takes the place of an array of which each point reads only the element that it sets, and
-    such as no point sets."""
+    such as no point sets. known: what is known around."""
     others, d = _other_reads(op, position), op.destinations[position]
-    return others is not None and isinstance(d, anf.Reduce) and (not others or _never_set(op, d, others))
+    known = Knowledge() if known is None else known
+    return others is not None and isinstance(d, anf.Reduce) and (not others or _never_set(op, d, others, known))
 
 
 def reads_ahead(op: anf.Comp, position: int) -> bool:
@@ -349,7 +350,7 @@ def _other_reads(op: anf.Comp, position: int) -> list[tuple[anf.Size, ...]] | No
     return [index for index in reads if index != d.index] if len(reads) == uses else None
 
 
-def _never_set(op: anf.Comp, d: anf.Reduce, indices: Sequence[Sequence[anf.Size]]) -> bool:
+def _never_set(op: anf.Comp, d: anf.Reduce, indices: Sequence[Sequence[anf.Size]], known: Knowledge) -> bool:
     """Tells whether elements are none of those that a destination of a comprehension sets."""
     inside = set(bound_vars(op.body))
     written = ranges(op.axes, d.index)
@@ -357,7 +358,7 @@ def _never_set(op: anf.Comp, d: anf.Reduce, indices: Sequence[Sequence[anf.Size]
         return False
     for index in indices:
         read = [None if e.mentions(inside) else r for e, r in zip(index, ranges(op.axes, index), strict=True)]
-        if not apart(read, written, Knowledge()):
+        if not apart(read, written, known):
             return False
     return True
 

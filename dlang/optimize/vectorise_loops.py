@@ -65,6 +65,7 @@ from dlang.optimize.iterations import Iteration, Rows
 from dlang.optimize.lifting import asked_before, asks
 from dlang.optimize.loop_fission import branches_apart, numbers_first, split_by_state
 from dlang.optimize.pointwise_loops import pointwise
+from dlang.optimize.settled_reads import settled_reads
 from dlang.optimize.unroll import of_loop
 
 
@@ -85,6 +86,10 @@ def vectorised(block: anf.Block, known: Knowledge, around: frozenset[anf.Atom] =
     lets: list[anf.Let] = []
     for let in block.lets:
         inner = known
+        if isinstance(let.op, anf.For):
+            settled, loop = settled_reads(let.op, known)
+            lets += settled
+            let = with_op(let, let.vars, loop)
         if isinstance(let.op, anf.For):
             inner = known.copy()
             inner.facts.between(let.op.index, (let.op.low,), (let.op.high,))
@@ -231,7 +236,7 @@ def _at_once(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | N
     if any(uses.get(r) != 1 for r in batch.results if isinstance(r, anf.Var)):
         return None
     done = all(batch.takes(inner) for inner in loop.body.lets) and batch.sets_elements()
-    done = done and len(batch.finished) == len(let.vars) and all(_in_place(batch.lets, v) for v in batch.read)
+    done = done and len(batch.finished) == len(let.vars) and all(_in_place(batch.lets, v, known) for v in batch.read)
     if not known.at_least_zero(rows.count):  # then no array has as many rows
         done = done and all(v in results.values() for part in batch.lets for v in part.vars if _is_array(v))
     return batch.lets if done else None
@@ -301,7 +306,7 @@ def _in_steps(let: anf.Let, loop: anf.For) -> list[anf.Let]:
     return out
 
 
-def _in_place(lets: Sequence[anf.Let], array: anf.Var) -> bool:
+def _in_place(lets: Sequence[anf.Let], array: anf.Var, known: Knowledge) -> bool:
     """Tells whether lets that change an array do so in place: they read of it first, or what a point changes there, or
     a later one."""
     for k, let in enumerate(lets):
@@ -309,7 +314,7 @@ def _in_place(lets: Sequence[anf.Let], array: anf.Var) -> bool:
             for position, d in enumerate(op.destinations):
                 if d.into is array:
                     later = any(array in mentioned(other.op) for other in lets[k + 1 :])
-                    unchanged = array not in mentioned(op.body) or reads_its_place(op, position)
+                    unchanged = array not in mentioned(op.body) or reads_its_place(op, position, known)
                     return not later and (unchanged or reads_ahead(op, position))
     return True
 
