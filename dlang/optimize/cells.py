@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
-from dlang.ir.affine import Knowledge
+from dlang.ir.affine import Knowledge, slope
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import mentioned, op_blocks, with_lets
+from dlang.ir.traverse import map_blocks, mentioned, op_blocks, with_lets, with_op
 from dlang.ir.types import dtype_of
 from dlang.ops.dtypes import SCATTERED, WHOLE
 from dlang.optimize.iterations import Iteration
@@ -287,13 +287,14 @@ def own_elements(loop: anf.For, known: Knowledge) -> anf.For | None:
           yield a'                                   }
         }
 
-    The elements have to be there whatever the conditions are.
+    The elements have to be there whatever the conditions are. What is read of other elements, which no iteration has
+    changed by then, is read of the array before the loop.
     """
     branches = [let.op for let in loop.body.lets if isinstance(let.op, anf.If)]
     changed = {r for op in branches for r in (*op.then.results, *op.otherwise.results) if isinstance(r.type, anf.Array)}
     if not changed:
         return None
-    elements = _first_elements(loop.body)
+    elements = _changed_elements(loop.body)
     one = Iteration.of(loop)
     inside = known.within((anf.Axis(loop.index, (loop.low,), (loop.high,)),))
     body = loop.body
@@ -304,13 +305,49 @@ def own_elements(loop: anf.For, known: Knowledge) -> anf.For | None:
         if not one.is_known(*index) or not one.apart(index) or not inside.inside(index, array_shape(param)):
             continue
         old, end = anf.fresh("s", anf.Scalar(dtype_of(param))), anf.fresh(param.name, param.type)
-        at = _of_number(body, k, param, elements[param], old)
+        before = _reads_before(body, param, loop.init[k], index, one)
+        at = _of_number(before, k, param, elements[param], old)
         if at is None:
             continue
         read, written = anf.Read(param, index), anf.Update(param, index, at.results[k])
         lets = (anf.Let((old,), read), *at.lets, anf.Let((end,), written))
         body = anf.Block(lets, (*at.results[:k], end, *at.results[k + 1 :]))
     return None if body is loop.body else replace(loop, body=body)
+
+
+def _reads_before(block: anf.Block, array: anf.Var, first: anf.Atom, index: Index, one: Iteration) -> anf.Block:
+    """The block, which reads of `first` what an iteration that changes the element at `index` alone leaves as it is,
+    and so do all before it."""
+
+    def is_unchanged(place: Index) -> bool:
+        for entry, changed in zip(map(one.opened, place), index, strict=True):
+            step, moved = (entry - changed).constant, slope(changed, one.number)
+            if step and (step * moved > 0 or one.is_fixed(changed)):
+                return True
+        return False
+
+    def rest(block: anf.Block) -> anf.Block:
+        lets: list[anf.Let] = []
+        for let in block.lets:
+            op = map_blocks(let.op, rest)
+            if isinstance(op, anf.Read) and op.array is array and isinstance(first, anf.Var) and is_unchanged(op.index):
+                op = anf.Read(first, op.index)
+            lets.append(with_op(let, let.vars, op))
+        return with_lets(block, lets, block.results)
+
+    return rest(block)
+
+
+def _changed_elements(block: anf.Block) -> dict[anf.Var, Index]:
+    """For each array that code changes, the index of the first element that it does."""
+    out: dict[anf.Var, Index] = {}
+    for let in block.lets:
+        for inner in op_blocks(let.op):
+            for array, index in _changed_elements(inner).items():
+                out.setdefault(array, index)
+        for _, (array, index) in _changes(let):
+            out.setdefault(array, index)
+    return out
 
 
 def _first_elements(block: anf.Block) -> dict[anf.Var, Index]:

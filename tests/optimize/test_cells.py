@@ -35,6 +35,9 @@ POINTS = {
         "var z = x[.., 0]; for i < n { if z[i] > 0.6 { y[i] = z[i] * 2.0; z[i] += y[i] } else { z[i] = y[i] - 1.0 } }; "
         "y += z"
     ),
+    "with the next one, under a condition": (
+        "for i < n { y[i] = x[i, 0] }; for i < n - 1 { if x[i, 1] > 0.0 { y[i] = y[i + 1] - y[i] } }"
+    ),
     "of two axes, under conditions": (
         "var z = x; for i < n, j < m { if z[i, j] > v[j] { if z[i, j] > 1.0 { z[i, j] = 1.0 } else "
         "{ z[i, j] *= v[j] } } }; for i < n { y[i] = sum(z[i]) }"
@@ -53,6 +56,11 @@ KEPT = {
     "the other end": "for i < n { y[i] = y[n - 1 - i] * 0.5 + x[i, 0] }",
     "the one before, under a condition": "for i in 1..n { if x[i, 0] > y[i - 1] { y[i] = y[i - 1] + x[i, 1] } }",
     "one that is there under a condition": "for i in 0..m { if i < n { y[i] = y[i] * v[i] + x[i, 0] } }",
+    "a row of the one before, under conditions": (
+        "var z = x; for i in 1..n { for j < m { if x[i, j] > v[j] { var t = z[i - 1, j]\n"
+        "if j > 0 { t = maximum(t, z[i - 1, j - 1]) }; if j < m - 1 { t += z[i - 1, j + 1] }; z[i, j] = t } } }\n"
+        "for i < n { y[i] = sum(z[i]) }"
+    ),
     "an element that may be missing": "for i < n { for j in 5..n { y[5] = y[5] * 2.0 + 1.0 } }; y += sum(x)",
 }
 
@@ -67,7 +75,12 @@ def test_values_stay(body: str) -> None:
 
 @pytest.mark.parametrize(
     ("body", "loops"),
-    [*[(b, 0) for b in POINTS.values()], (KEPT["the one before"], 1), (KEPT["the other end"], 1)],
+    [
+        *[(b, 0) for b in POINTS.values()],
+        (KEPT["the one before"], 1),
+        (KEPT["the other end"], 1),
+        (KEPT["a row of the one before, under conditions"], 1),
+    ],
 )
 def test_points_that_need_nothing_of_each_other_are_no_loop(body: str, loops: int) -> None:
     f = lowered(f"fn f(x: f64[n, m], v: f64[m]) -> f64[n] {{ var y = zeros(n); {body}; y }}", "f")
