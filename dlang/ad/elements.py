@@ -83,18 +83,22 @@ def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
     definitions = {v: inner.op for inner in op.body.lets for v in inner.vars}
     order = {v: k for k, v in enumerate(definitions)}
     values: dict[Var, Read] = {}
+    inside = scope.known.within(op.axes)
     for var, atom, d in zip(let.vars, op.body.results, op.destinations, strict=True):
-        plain = isinstance(d, Reduce) and d.monoid in ("sum", "set") and d.into is None and d.shape
+        plain = isinstance(d, Reduce) and d.monoid in ("sum", "set") and d.shape
         if plain and isinstance(atom, Var) and isinstance(definitions.get(atom), Prim) and is_float(atom.type):
             known_before = all(order.get(v, -1) < order[atom] for e in d.index for v in e.atoms())
             if known_before and determines(op.axes, d.index):
-                values.setdefault(atom, Read(var, d.index))
-    box = hull(op.axes, scope.known.within(op.axes)) if scope.fleeting else None
+                stored = Read(var, d.index) if d.into is None else None
+                if isinstance(d, Reduce) and d.into is not None and d.monoid == "set":
+                    stored = scope.lasting.element(var, d.index, inside, op.axes)
+                if stored is not None:
+                    values.setdefault(atom, stored)
+    box = hull(op.axes, inside) if scope.fleeting else None
     if box is None:
         return [let], values
     before: list[Let] = []
     body: list[Let] = []
-    inside = scope.known.within(op.axes)
     points = product(high - low + 1 for low, high in box.values())
     vars, results, destinations = list(let.vars), list(op.body.results), list(op.destinations)
     for inner in op.body.lets:

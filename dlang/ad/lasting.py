@@ -10,7 +10,7 @@ last version if its index differs from that of every such write, whatever the nu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
@@ -79,11 +79,17 @@ class Lasting:
         return Lasting(finals, loops, sizes)
 
     def element(
-        self, array: anf.Var, index: Sequence[anf.Size], known: Knowledge, axes: Sequence[anf.Axis] = ()
+        self,
+        array: anf.Var,
+        index: Sequence[anf.Size],
+        known: Knowledge,
+        axes: Sequence[anf.Axis] = (),
+        kept: Container[anf.Var] = (),
     ) -> anf.Read | None:
         """The read of an element of a version in the array in which it ends, where that has about as few elements.
 
-        axes: of the comprehension around, at each point of which the element is needed.
+        axes: of the comprehension around, at each point of which the element is needed. kept: the arrays that are read
+        anyhow, however many elements they have.
         """
         finals = self.finals.get(array, ())
         if not finals:
@@ -98,9 +104,8 @@ class Lasting:
             needed = points
             for iterations in [*self.loops.values()][final.depth :]:
                 needed *= iterations
-            if figures.SAVED_WHOLE * needed >= nominal(product(array_type(final.array).shape)) and all(
-                _apart(at, write, known) for write in final.later
-            ):
+            few = figures.SAVED_WHOLE * needed >= nominal(product(array_type(final.array).shape))
+            if (few or final.array in kept) and all(_apart(at, write, known) for write in final.later):
                 return anf.Read(final.array, index)
         return None
 

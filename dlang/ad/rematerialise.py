@@ -75,20 +75,39 @@ def rematerialised(
 
 
 def _finals(lets: Sequence[anf.Let], lasting: Lasting, known: Knowledge) -> dict[anf.Var, anf.Let]:
-    """The values that are elements of an array, or are set there, and stand in it when the loops around have ended."""
+    """The values that are elements of an array, are set there, or copy some, and stand in it when the loops around have
+    ended."""
     reads: dict[anf.Var, anf.Let] = {}
-    for let in lets if lasting.finals else ():
+    kept: set[anf.Var] = set()
+
+    def note(let: anf.Let) -> None:
+        axes: Sequence[anf.Axis] = ()
         match let.op:
             case anf.Read(array, index):
                 value: anf.Atom = let.vars[0]
             case anf.Update(_, index, value):
                 array = let.vars[0]
+            case anf.Comp(axes, anf.Block((anf.Let((element,), anf.Read(array, index)),), (result,))) as op:
+                if result is not element or point_of(op, 0) is None:
+                    return
+                value = let.vars[0]
             case _:
-                continue
-        if isinstance(value, anf.Var) and value not in reads:
-            read = lasting.element(array, index, known)
-            if read is not None:
-                reads[value] = anf.Let((value,), read, let.span)
+                return
+        if not isinstance(value, anf.Var) or value in reads:
+            return
+        read = lasting.element(array, index, known, axes, kept)
+        if read is None:
+            return
+        kept.add(read.array)
+        made: anf.Op = read
+        if isinstance(let.op, anf.Comp):
+            body = let.op.body
+            made = replace(let.op, body=replace(body, lets=(anf.Let(body.lets[0].vars, read, let.span),)))
+        reads[value] = anf.Let((value,), made, let.span)
+
+    if lasting.finals:
+        for let in (*lets, *lets):  # once more, when it is known which arrays are read
+            note(let)
     return reads
 
 
@@ -156,9 +175,7 @@ class _Chooser:
             let = self.defined[v]
             self.free |= dict.fromkeys(let.vars, False)
             if v in self.finals:
-                read = self.finals[v].op
-                assert isinstance(read, anf.Read)
-                self.free[v] = all(self.is_free(a) for entry in read.index for a in entry.atoms())
+                self.free[v] = all(self.is_free(a) for a in free_vars(self.finals[v].op) if a.type == I64)
                 if self.free[v]:
                     return True
             op = let.op

@@ -9,7 +9,8 @@
       }                                             }
     }                                             }
 
-So an iteration of an elimination reads what only itself changes, and what is the same for all: it may be done at once,
+Where the indices alone say that the elements differ, as those of the row above do, they may stay where they are. So
+an iteration of an elimination reads what only itself changes, and what is the same for all: it may be done at once,
 and its derivative, too. What is read is in range whether or not the loop has an iteration, and there is as much of it
 as one iteration reads, or one element for each iteration.
 """
@@ -54,6 +55,8 @@ def settled_reads(loop: anf.For, known: Knowledge) -> tuple[list[anf.Let], anf.F
                 continue
             fixed = [None if e.mentions(inside) else r for e, r in zip(index, ranges((), index), strict=True)]
             if not all(apart(fixed, ranges(a, w), within) for w, a in uses.writes):
+                continue
+            if all(apart(fixed, ranges((), w), Knowledge()) for w, _ in uses.writes):
                 continue
             if not known.within(needed).inside(index, shape_of(first)):
                 continue
