@@ -61,11 +61,11 @@ from dlang.ir.writes import covers, determines, differ, reads_ahead, reads_its_p
 from dlang.ops import figures
 from dlang.optimize.accumulation import accumulated, multiplies_vectors, rows_in_place, totals_last, without_scatters
 from dlang.optimize.cells import changed_once, own_elements, with_numbers
+from dlang.optimize.invariant_reads import invariant_reads
 from dlang.optimize.iterations import Iteration, Rows
 from dlang.optimize.lifting import asked_before, asks
 from dlang.optimize.loop_fission import branches_apart, numbers_first, split_by_state
 from dlang.optimize.pointwise_loops import pointwise
-from dlang.optimize.settled_reads import settled_reads
 from dlang.optimize.unroll import of_loop
 
 
@@ -87,8 +87,8 @@ def vectorised(block: anf.Block, known: Knowledge, around: frozenset[anf.Atom] =
     for let in block.lets:
         inner = known
         if isinstance(let.op, anf.For):
-            settled, loop = settled_reads(let.op, known)
-            lets += settled
+            before_loop, loop = invariant_reads(let.op, known)
+            lets += before_loop
             let = with_op(let, let.vars, loop)
         if isinstance(let.op, anf.For):
             inner = known.copy()

@@ -33,7 +33,7 @@ Index = tuple[anf.Size, ...]
 Axes = tuple[anf.Axis, ...]
 
 
-def settled_reads(loop: anf.For, known: Knowledge) -> tuple[list[anf.Let], anf.For]:
+def invariant_reads(loop: anf.For, known: Knowledge) -> tuple[list[anf.Let], anf.For]:
     """The reads of a loop's state that its iterations do not change, as lets before it, and the loop without them."""
     own = anf.Axis(loop.index, (loop.low,), (loop.high,))
     within = known.within((own,))
@@ -57,6 +57,9 @@ def settled_reads(loop: anf.For, known: Knowledge) -> tuple[list[anf.Let], anf.F
             if not all(apart(fixed, ranges(a, w), within) for w, a in uses.writes):
                 continue
             if all(apart(fixed, ranges((), w), Knowledge()) for w, _ in uses.writes):
+                continue
+            lengths = [high - low for a in needed for low in a.lows for high in a.highs]
+            if len(lengths) > len(needed) or not all(map(known.at_least_zero, lengths)):
                 continue
             if not known.within(needed).inside(index, shape_of(first)):
                 continue
