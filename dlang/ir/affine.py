@@ -273,8 +273,9 @@ def _binding(lows: Iterable[Size], known: Knowledge) -> tuple[Size, ...]:
 def rebase(index: Sequence[Size], axes: Sequence[Axis], known: Knowledge) -> Change | None:
     """Axes that solve an index: where an entry leaves several unknowns, such as i + p, their sum t becomes an axis.
 
-    The axis that is replaced must have the coefficient 1 or -1; offsets stay in the index, so that indices which
-    differ by an offset get the same change. None if that fails.
+    The axis that is replaced must have the coefficient 1 or -1, and is none that another entry determines: that entry
+    stays solved, and each step solves one more. Offsets stay in the index, so that indices which differ by an offset
+    get the same change. None if that fails.
     """
     first = hull(axes, known)
     if first is None:
@@ -284,7 +285,7 @@ def rebase(index: Sequence[Size], axes: Sequence[Axis], known: Knowledge) -> Cha
     names = [axis.var for axis in axes]
     while True:
         now = [e.substitute(env.get) for e in index]
-        _, left = solved_axes(now, names, box, known)
+        solved, left = solved_axes(now, names, box, known)
         if not left:
             break
         mentioned = axes_of(left[0], names)
@@ -294,7 +295,7 @@ def rebase(index: Sequence[Size], axes: Sequence[Axis], known: Knowledge) -> Cha
         a: Size = Poly({})
         for v, c in zip(mentioned, coefficients, strict=True):
             a = a + c * poly(v)
-        unit = [v for v, c in zip(mentioned, coefficients, strict=True) if c == 1 or c == -1]
+        unit = [v for v, c in zip(mentioned, coefficients, strict=True) if v not in solved and (c == 1 or c == -1)]
         if not unit:
             return None
         x = _longest(unit, box, known)

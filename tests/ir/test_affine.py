@@ -84,6 +84,19 @@ def test_of_windows_the_axis_along_them_is_kept_in_whichever_order_the_axes_are(
     assert change is not None and change.env[p.var] == poly(change.axes[1].var)
 
 
+@pytest.mark.parametrize("size", [0, 1, 4])
+def test_entries_that_share_a_long_axis_are_solved_one_after_another(size: int) -> None:
+    """As those of a matrix to which the elements add blocks: where one entry has solved an axis, it is left alone."""
+    e, a, b = axis(N, name="e"), axis(2, name="a"), axis(2, name="b")
+    axes = (e, a, b)
+    index = [poly(e.var) + poly(a.var), poly(e.var) + poly(b.var)]
+    change = rebase(index, axes, KNOWN.within(axes))
+    assert change is not None and len(change.axes) == 3
+    old = {tuple(q[v.var] for v in axes) for q in points(axes, {N: size})}
+    new = [tuple(change.env[v.var].evaluate(q.__getitem__) for v in axes) for q in points(change.axes, {N: size})]
+    assert len(new) == len(set(new)) and set(new) == old
+
+
 def test_a_change_that_needs_a_division_is_refused() -> None:
     i, p = axis(N, name="i"), axis(M, name="p")
     assert rebase([poly(i.var) * 2 + poly(p.var) * 2], (i, p), KNOWN.within((i, p))) is None
