@@ -300,6 +300,12 @@ def _(n: int) -> str:
     return body(["var s = x[0]", code], "s")
 
 
+@program("nested branches that change elements", 4)
+def _(n: int) -> str:
+    code = nested(n, lambda k, t: f"if u[i] > {k}.0 {{ u[i] += sin(s)\n v[i] *= u[i]\n s += x[i]\n {t} }}", "u[i] = s")
+    return body(["var u = x", "var v = x", "var s = 0.0", f"for i < 8 {{ {code} }}"], "sum(u * v)")
+
+
 @program("branches in a chain")
 def _(n: int) -> str:
     code = nested(n, lambda k, t: f"if s > {k}.0 {{ sin(s) * x[{k % 8}] }} else {t}", "{ s }")

@@ -415,7 +415,7 @@ def _branch_of_number(
 
     None if an arm does anything else with the array than read and change the element.
     """
-    ends = [k for k in range(len(let.vars)) if _is_end(op.then, k, array) and _is_end(op.otherwise, k, array)]
+    ends = _ends(op, array)
     if len(ends) != 1:
         return None
     (at,) = ends
@@ -427,16 +427,19 @@ def _branch_of_number(
     return let.vars[at], result, anf.Let(vars, replace(op, then=then, otherwise=otherwise), let.span)
 
 
-def _is_end(arm: anf.Block, k: int, array: anf.Var) -> bool:
-    """Tells whether a result of an arm is an array, or what it is after changes of its elements."""
-    now: anf.Atom = array
-    for let in arm.lets:
+def _ends(branch: anf.If, array: anf.Var) -> list[int]:
+    """The results of a branch that are, in both arms, an array after all changes of its elements there."""
+    then, otherwise = _after(branch.then, array), _after(branch.otherwise, array)
+    results = zip(branch.then.results, branch.otherwise.results, strict=True)
+    return [k for k, (a, b) in enumerate(results) if a is then and b is otherwise]
+
+
+def _after(block: anf.Block, array: anf.Var) -> anf.Var:
+    """Returns the array that one has become after all changes of its elements in a block."""
+    for let in block.lets:
         for v, (before, _) in _changes(let):
-            if before is now:
-                now = v
-        if isinstance(let.op, anf.If):
-            for j, v in enumerate(let.vars):
-                if isinstance(now, anf.Var) and all(_is_end(b, j, now) for b in op_blocks(let.op)):
-                    now = v
-                    break
-    return arm.results[k] is now
+            if before is array:
+                array = v
+        if isinstance(let.op, anf.If) and (ends := _ends(let.op, array)):
+            array = let.vars[ends[0]]
+    return array
