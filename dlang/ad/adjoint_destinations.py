@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product as combinations
+from math import inf
 
 from dlang.ad.clipped_indices import Bent, Piece, Points, at_most_one, end_of, opened
 from dlang.ad.elements import emit_comp, with_axes_as_values
@@ -49,7 +50,7 @@ from dlang.ir.affine import (
     rebase,
     solved_axes,
 )
-from dlang.ir.traverse import pruned, walk
+from dlang.ir.traverse import pruned, used_by, walk
 from dlang.ir.types import array_type, dtype_of, product, type_of
 from dlang.ops import figures
 from dlang.ops.primitives import COST, GUARDS
@@ -286,7 +287,7 @@ def _led_back(
         ways.append((choice, axes))
     over = {a for e in c.index for v in e.atoms() for a in p.depends.get(v, set())}
     over |= {v for e in c.index for v in axes_of(e, names)}
-    stored = _stored(p, over, c.g) if _is_expensive(pruned(p.lets, [c.g])) else None
+    stored = _stored(p, over, c.g) if _is_expensive(p.lets, c.g) else None
     g = c.g if stored is None else stored
     for choice, axes in ways:
         index = list(c.index)
@@ -513,7 +514,7 @@ def _summed_first(
     whatever else is computed at the primal's own points.
     """
     space = _over(p, over)
-    if not space or len(space) == len(p.axes) or not _is_expensive(pruned(p.lets, [g])):
+    if not space or len(space) == len(p.axes) or not _is_expensive(p.lets, g):
         return None
     change = rebase(index, space, p.known)
     if change is None:
@@ -549,12 +550,28 @@ def _reads_as_many(p: _Placement) -> bool:
     return any(not far_fewer(product(array_type(a).shape), points) for a in read)
 
 
-def _is_expensive(lets: Sequence[anf.Let]) -> bool:
-    """Tells whether code is so expensive that it is better to store and read sums of its results."""
-    inside = list(walk(anf.Block(tuple(lets), ())))
-    names = [let.op.name for let in inside if isinstance(let.op, anf.Prim) and let.op.name not in GUARDS]
-    times = [1 if COST[name] <= figures.ROUNDING else figures.RECOMPUTED_OP for name in names]
-    return sum(times) > figures.RECOMPUTED_BODY or any(let.op.IS.long for let in inside)
+def _is_expensive(lets: Sequence[anf.Let], g: anf.Atom) -> bool:
+    """Tells whether it is so expensive to compute g that it is better to store and read sums of it."""
+    return _additions(lets, [g]) > figures.RECOMPUTED_BODY
+
+
+def _additions(lets: Sequence[anf.Let], wanted: Sequence[anf.Atom]) -> float:
+    """About how many additions take as long as computing some atoms: of a branch, the arm that takes longer."""
+    code = pruned(lets, wanted)
+    used = {*wanted, *(v for let in code for v in used_by(let))}
+    total = 0.0
+    for let in code:
+        match let.op:
+            case anf.Prim(name):
+                if name not in GUARDS:
+                    total += 1 if COST[name] <= figures.ROUNDING else figures.RECOMPUTED_OP
+            case anf.If(then=then, otherwise=otherwise):
+                places = [k for k, v in enumerate(let.vars) if v in used]
+                arms = [_additions(arm.lets, [arm.results[k] for k in places]) for arm in (then, otherwise)]
+                total += max(arms)
+            case op if op.IS.long:
+                return inf
+    return total
 
 
 def _clipped(

@@ -172,6 +172,28 @@ fn f(u: f64[n], v: f64[n]) -> f64[n] = grad(|x: f64[n]| sum(each(x) * v))(u)
         np.testing.assert_allclose(interpreter.run(name, [n, u, v])[-1], wanted, 1e-12, 1e-12)
 
 
+def test_a_dear_body_in_an_arm_is_computed_once_at_each_point() -> None:
+    text = """
+fn each(u: f64[n]) -> f64[n] =
+  [if i > 0 and i < n - 1 { exp(sin(u[i - 1] * u[i]) * tanh(u[i + 1])) } else { 0.5 * u[i] } for i < n]
+fn f(u: f64[n], v: f64[n]) -> f64[n] = grad(|x: f64[n]| sum(each(x) * v))(u)
+"""
+    interpreter, name = program(text, "f")
+    lets = [let for function in interpreter.program.functions.values() for let in walk(function.body)]
+    assert sum(isinstance(let.op, Prim) and let.op.name == "exp" for let in lets) == 1
+    rng = np.random.default_rng(4)
+    for n in range(6):
+        u, v = rng.standard_normal(n), rng.standard_normal(n)
+
+        def loss(x: np.ndarray, v: np.ndarray = v) -> complex:
+            inside = np.exp(np.sin(x[:-2] * x[1:-1]) * np.tanh(x[2:]))
+            ends = 0.5 * (x[:1] @ v[:1] + (x[-1:] @ v[-1:] if len(x) > 1 else 0.0))
+            return complex(inside @ v[1:-1] + ends)
+
+        wanted = [loss(u + 1e-30j * np.eye(n)[k]).imag / 1e-30 for k in range(n)]
+        np.testing.assert_allclose(interpreter.run(name, [n, u, v])[-1], wanted, 1e-12, 1e-12)
+
+
 @pytest.mark.parametrize(
     "read",
     [
