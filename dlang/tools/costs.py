@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import DlangError, error
 from dlang.driver import check, errors_of, failure, read_source
 from dlang.host.errors import RunError
+from dlang.ir.types import is_float
 from dlang.lazy_modules import lazy_module
 from dlang.tools.arguments import Parser, add_json, whole
 from dlang.tools.drawing import refuse_unknown, sizes_given
@@ -92,11 +93,14 @@ def show_costs(path: str, name: str, ways: Sequence[Way], sizes: Sequence[str], 
 
 
 def _refuse_without(function: Counted, decl: core.FnDecl, ways: Sequence[Way]) -> None:
-    """Raises E0957 where a derivative is asked for alone that the function does not have."""
+    """Raises E0957 where a derivative is asked for alone that the function does not have, or that is not counted."""
     if len(ways) == 3 and ways[-1] not in function.ways:
-        help = ("without `--grad` and `--jvp` its value alone is counted",)
-        message = f"`{decl.name}` has no derivative to count: it takes or gives no float"
-        raise error("E0957", message, decl.span, help=help)
+        results = function.program.functions[function.entry.name].results
+        unknown = function.wrt and any(is_float(r.type) for r in results)
+        why = "how many floats it gives is known only when it has run" if unknown else "it takes or gives no float"
+        sums = (f"count a function that adds up what `{decl.name}` gives",) if unknown else ()
+        help = (*sums, "without `--grad` and `--jvp` its value alone is counted")
+        raise error("E0957", f"`{decl.name}` has no derivative to count: {why}", decl.span, help=help)
 
 
 # ---- what is shown ---------------------------------------------------------------------------------------------------

@@ -136,7 +136,8 @@ def test_sizes_are_chosen_for_which_there_is_memory(costs):
     [
         (("--fn", "lost"), "E0955", "no function or test `lost`"),
         (("--fn", "name"), "", ""),
-        (("--fn", "name", "--grad"), "E0957", "`name` has no derivative to count"),
+        (("--fn", "name", "--grad"), "E0957", "`name` has no derivative to count: it takes or gives no float"),
+        (("--fn", "kept", "--grad"), "E0957", "how many floats it gives is known only when it has run"),
         (("--fn", "total", "--size", "k=3"), "E0957", "no function that is counted has a size `k`"),
         (("--fn", "total", "--size", "few"), "E0957", "expected a number"),
         (("--fn", "slow", "--size", "3000"), "E0957", "counting takes too long"),
@@ -150,6 +151,7 @@ def test_what_cannot_be_counted_is_said(costs, options, code, said, monkeypatch)
         fn total(w: f64[n]) -> f64 = sum(w)
         fn slow(steps: i64) -> f64 { var s = 0.5; for t < steps { s = sin(s) }; s }
         fn never(x: f64) -> f64 = if x < 1e9 { fail("never") } else { x }
+        fn kept(x: f64[n]) -> f64[?] = [v * v for v in x if v > 0.0]
     """
     status, _, err = costs(text, *options)
     assert status == (1 if code else 0) and code in err and said in err
