@@ -140,7 +140,7 @@ class _Predication:
 
 
 def _searched(loop: loops.InOrder) -> set[loops.Value]:
-    """What is computed from elements that are read where a branch of the loop, in an iteration before, says."""
+    """All that is computed from elements which are read where a branch of the loop, in an iteration before, says."""
     stmts = list(walk(loop.body.stmts))
     chosen = _computed_from([r for s in stmts if isinstance(s, loops.Branch) for r in s.results], loop, stmts)
     read = [s.var for s in stmts if isinstance(s, loops.Load) and not chosen.isdisjoint(s.offset.atoms())]
@@ -148,7 +148,7 @@ def _searched(loop: loops.InOrder) -> set[loops.Value]:
 
 
 def _computed_from(values: Sequence[loops.Value], loop: loops.InOrder, stmts: Sequence[loops.Stmt]) -> set[loops.Value]:
-    """What is computed from some values in a loop, by any way through its state and that of the loops in it."""
+    """All that is computed from some values in a loop, by any way through its state and that of the loops in it."""
     found = set(values)
     in_order = [loop, *[s for s in stmts if isinstance(s, loops.InOrder)]]
     before = -1

@@ -1,4 +1,4 @@
-"""What an iteration waits for of the one before it is made short.
+"""Recurrences: an iteration waits as short as it can for the one before it.
 
     for j (d = z) {                             s = read z[0]
       t = read d[j]                             for j (d = z, s = s) {
@@ -16,7 +16,7 @@ at work.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from dlang.ir import anf
@@ -67,58 +67,78 @@ def _block(block: anf.Block, known: Knowledge) -> anf.Block:
 def _carried(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:
     """The loop with numbers for the elements of arrays that an iteration has written and the next ones read."""
     lets: list[anf.Let] = []
+    written = _written(loop)
+    distances = _distances(loop, written) if written else {}
+    numbers_of: dict[anf.Var, anf.Atom] = {}
+    params, init, following = list(loop.params), list(loop.init), list[anf.Atom]()
     for k, param in enumerate(loop.params):
-        written = _written(loop, k)
-        distances = {} if written is None else _distances(loop, param, written)
-        if written is None or not distances:
+        if param not in distances:
             continue
-        firsts = _firsts(loop, k, written, distances, known)
+        firsts = _firsts(loop, k, written[param].index, distances[param], known)
         if firsts is None:
             continue
-        before, init = firsts
+        before, values = firsts
         lets += before
-        numbers = [anf.fresh("s", x.type) for x in init]
-        body = _reading(loop.body, {v: numbers[d - 1] for v, d in distances.items()})
-        following = (_value(body, k + loop.early), *numbers[:-1])
-        body = anf.Block(body.lets, (*body.results, *following))
-        loop = replace(loop, params=(*loop.params, *numbers), init=(*loop.init, *init), body=body)
-        let = anf.Let((*let.vars, *[anf.fresh("s", v.type) for v in numbers]), loop, let.span)
+        numbers = [anf.fresh("s", x.type) for x in values]
+        numbers_of |= {v: numbers[d - 1] for v, d in distances[param].items()}
+        params += numbers
+        init += values
+        following += [written[param].value, *numbers[:-1]]
+    if numbers_of:
+        renaming = Renaming(numbers_of)
+        body = _reading(loop.body, renaming)
+        body = anf.Block(body.lets, (*body.results, *map(renaming.atom, following)))
+        more = [anf.fresh("s", p.type) for p in params[len(loop.params) :]]
+        loop = replace(loop, params=tuple(params), init=tuple(init), body=body)
+        let = anf.Let((*let.vars, *more), loop, let.span)
     return [*lets, with_op(let, let.vars, replace(loop, body=_in_order(loop)))]
 
 
-def _written(loop: anf.For, k: int) -> tuple[anf.Size, ...] | None:
-    """The index at which each iteration writes one element of an array of the state, its own, and no other one."""
-    param, result, one = loop.params[k], loop.body.results[k + loop.early], Iteration.of(loop)
-    for let in loop.body.lets:
-        if isinstance(let.op, anf.Update) and let.op.array is param and result in let.vars:
-            scalar = isinstance(let.op.value.type, anf.Scalar) and dtype_of(param) in WHOLE
-            index = tuple(map(one.opened, let.op.index))
-            return index if scalar and one.is_known(*index) and one.apart(index) else None
-    return None
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The element that each iteration writes in an array of the state, and no other one: its index, and the value."""
+
+    index: tuple[anf.Size, ...]
+    value: anf.Atom
 
 
-def _value(body: anf.Block, position: int) -> anf.Atom:
-    """What is written in the array that is a result of a body."""
-    (value,) = [
-        let.op.value for let in body.lets if isinstance(let.op, anf.Update) and body.results[position] in let.vars
-    ]
-    return value
-
-
-def _distances(loop: anf.For, param: anf.Var, written: Sequence[anf.Size]) -> dict[anf.Var, int]:
-    """What is read of an array where an earlier iteration has written, and how many iterations before that was."""
+def _written(loop: anf.For) -> dict[anf.Var, _Written]:
+    """The arrays of the state in which each iteration writes one element of its own, at its end."""
+    ends = dict(zip(loop.params, loop.body.results[loop.early :], strict=True))
     one = Iteration.of(loop)
-    places = {_before(loop, written, anf.poly(loop.index), d): d for d in range(1, figures.CARRIED + 1)}
-    reads = [
-        (let.vars[0], tuple(map(one.opened, let.op.index)))
-        for let in walk(loop.body)
-        if isinstance(let.op, anf.Read) and let.op.array is param
-    ]
-    return {v: places[index] for v, index in reads if index in places}
+    found: dict[anf.Var, _Written] = {}
+    for let in loop.body.lets:
+        match let.op:
+            case anf.Update(array, index, value) if ends.get(array) is let.vars[0]:
+                opened = tuple(map(one.opened, index))
+                scalar = isinstance(value.type, anf.Scalar) and dtype_of(array) in WHOLE
+                if scalar and one.is_known(*opened) and one.apart(opened):
+                    found[array] = _Written(opened, value)
+            case _:
+                pass
+    return found
+
+
+def _distances(loop: anf.For, written: Mapping[anf.Var, _Written]) -> dict[anf.Var, dict[anf.Var, int]]:
+    """For each array the values that are read of it where an earlier iteration has written, and how many iterations
+    before that was."""
+    one, number = Iteration.of(loop), anf.poly(loop.index)
+    places = {
+        (array, _before(loop, element.index, number, d)): d
+        for array, element in written.items()
+        for d in range(1, figures.CARRIED + 1)
+    }
+    found: dict[anf.Var, dict[anf.Var, int]] = {}
+    for let in walk(loop.body):
+        if isinstance(let.op, anf.Read) and let.op.array in written:
+            distance = places.get((let.op.array, tuple(map(one.opened, let.op.index))))
+            if distance is not None:
+                found.setdefault(let.op.array, {})[let.vars[0]] = distance
+    return found
 
 
 def _before(loop: anf.For, written: Sequence[anf.Size], number: anf.Size, distance: int) -> tuple[anf.Size, ...]:
-    """Where an iteration has written, so many before the one with a number."""
+    """The index at which an iteration has written, so many before the one with a number."""
     return tuple([e.substitute({loop.index: number - distance}.get) for e in written])
 
 
@@ -150,19 +170,18 @@ def _firsts(
     return lets, init
 
 
-def _reading(block: anf.Block, numbers: Mapping[anf.Var, anf.Var]) -> anf.Block:
+def _reading(block: anf.Block, numbers: Renaming) -> anf.Block:
     """The block with numbers in the place of what it reads."""
-    renaming = Renaming({**numbers})
 
-    def rest(block: anf.Block) -> anf.Block:
+    def without_reads(block: anf.Block) -> anf.Block:
         lets = [
-            with_op(let, let.vars, map_blocks(renaming.op(let.op), rest))
+            with_op(let, let.vars, map_blocks(let.op, without_reads))
             for let in block.lets
-            if numbers.keys().isdisjoint(let.vars)
+            if numbers.env.keys().isdisjoint(let.vars)
         ]
-        return anf.Block(tuple(lets), tuple(map(renaming.atom, block.results)))
+        return with_lets(block, lets, block.results)
 
-    return rest(block)
+    return numbers.block(without_reads(block))
 
 
 # ---- the order of operands -------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ EXPECTED = {
         loop i.9 in first.7..last.8 by 16, tail 8
         # in order: iterations go one after another
         for i.10 in 0..n.0
-        # one path: 5 operations and 2 accesses of both arms, beside a jump that can't be foreseen
+        # one path: 2 operations and 2 accesses of both arms, beside a jump that can't be foreseen
         if t.14, predicated
         """,
     "windows": """
