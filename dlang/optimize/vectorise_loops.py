@@ -10,9 +10,10 @@ Each array that an iteration makes becomes one of all iterations, with one more 
 are arrays made by functions (attention, of several heads) is in the normal form that derivatives and the passes on
 products know, and its adjoint saves what that of the same code with indices would.
 
-An iteration may write the slice of a state that its number determines, and may read no state. One that writes it in
-several steps is taken apart first: all iterations do one step before any does the next. What it does is
-comprehensions, views, checks and scalar code; scalars are computed again in each comprehension that needs them. A call,
+An iteration may write the slice of a state that its number determines, and may read of the state what no earlier one
+writes. One that writes it in several steps is taken apart first: all iterations do one step before any does the next;
+one that changes its own elements under conditions changes them once (`cells.py`). What it does is comprehensions,
+views, checks and scalar code; scalars are computed again in each comprehension that needs them. A call,
 a library's operation or an effect leaves the loop as it is, and so does a loop in an iteration, with one exception.
 
     for i (rows) {                                 for t (hs[i, a] = x[i, a]) {
