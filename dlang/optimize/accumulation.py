@@ -327,7 +327,7 @@ def _combined(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, str |
             ways = [(a, b, ()), (b, a, ())]
             monoid = COMBINED_BY[name]
         case anf.IndexExpr(size):
-            ways = [(v, *_rest(size, v, let)) for v in size.atoms() if size.coefficient(v) == 1]
+            ways = [(v, *_rest(size, v, let)) for v in size.atoms() if slope(size, v) == 1]
             monoid = "sum"
         case anf.Prim("select", (condition, value, partial)) if partial is param:
             return _extremum(lets, let, condition, value, param)

@@ -15,7 +15,7 @@ element of its state once, which may be done for all iterations at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
@@ -109,7 +109,12 @@ def _accesses(let: anf.Let) -> list[tuple[anf.Var, Index]]:
         case anf.Read(array, index):
             return [(array, index)]
         case _:
-            return [change for _, change in _changes(let)]
+            return _changed(let)
+
+
+def _changed(let: anf.Let) -> list[tuple[anf.Var, Index]]:
+    """The elements that a let changes."""
+    return [change for _, change in _changes(let)]
 
 
 @dataclass(slots=True)
@@ -253,7 +258,7 @@ def with_numbers(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]
     before: list[anf.Let] = []
     after: list[anf.Let] = []
     inside = {loop.index, *loop.params, *(v for inner in loop.body.lets for v in inner.vars)}
-    elements = _first_elements(loop.body) if any(isinstance(p.type, anf.Array) for p in loop.params) else {}
+    elements = _first_elements(loop.body, _accesses) if any(isinstance(p.type, anf.Array) for p in loop.params) else {}
     for k, param in enumerate(loop.params):
         index, first = elements.get(param), loop.init[k]
         if index is None or not isinstance(first, anf.Var) or any(e.mentions(inside) for e in index):
@@ -294,7 +299,7 @@ def own_elements(loop: anf.For, known: Knowledge) -> anf.For | None:
     changed = {r for op in branches for r in (*op.then.results, *op.otherwise.results) if isinstance(r.type, anf.Array)}
     if not changed:
         return None
-    elements = _changed_elements(loop.body)
+    elements = _first_elements(loop.body, _changed)
     one = Iteration.of(loop)
     inside = known.within((anf.Axis(loop.index, (loop.low,), (loop.high,)),))
     body = loop.body
@@ -338,26 +343,14 @@ def _reads_before(block: anf.Block, array: anf.Var, first: anf.Atom, index: Inde
     return rest(block)
 
 
-def _changed_elements(block: anf.Block) -> dict[anf.Var, Index]:
-    """For each array that code changes, the index of the first element that it does."""
+def _first_elements(block: anf.Block, of: Callable[[anf.Let], Iterable[tuple[anf.Var, Index]]]) -> dict[anf.Var, Index]:
+    """For each array the index of the first of the elements that code has to do with. of: those of a let."""
     out: dict[anf.Var, Index] = {}
     for let in block.lets:
         for inner in op_blocks(let.op):
-            for array, index in _changed_elements(inner).items():
+            for array, index in _first_elements(inner, of).items():
                 out.setdefault(array, index)
-        for _, (array, index) in _changes(let):
-            out.setdefault(array, index)
-    return out
-
-
-def _first_elements(block: anf.Block) -> dict[anf.Var, Index]:
-    """For each array of which code reads or changes an element, the index of the first."""
-    out: dict[anf.Var, Index] = {}
-    for let in block.lets:
-        for inner in op_blocks(let.op):
-            for array, index in _first_elements(inner).items():
-                out.setdefault(array, index)
-        for array, index in _accesses(let):
+        for array, index in of(let):
             out.setdefault(array, index)
     return out
 

@@ -10,8 +10,10 @@ import pytest
 
 from dlang.host.errors import RunError
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import Array, Contract, For, Program
+from dlang.ir.anf import Array, Contract, For, IndexExpr, Let, Program, fresh, poly
 from dlang.ir.traverse import walk
+from dlang.ir.types import I64
+from dlang.optimize.accumulation import total
 from dlang.pipeline import normalise, optimise
 from tests.optimize.programs import count
 from tests.specialize.support import lowered
@@ -277,3 +279,11 @@ def test_outer_products_of_rows_that_are_computed_are_one_product(row: str) -> N
         args = [n, 2, np.linspace(0.0, 1.0, 2 * n).reshape(n, 2), np.array([0.5, 0.25])]
         wanted, found = (Interpreter(p).run(made.entry.name, args) for p in (made.program, after))
         np.testing.assert_allclose(wanted[0], found[0], rtol=1e-13)
+
+
+def test_a_number_grows_by_what_is_no_linear_function_of_the_index() -> None:
+    param, index, result = (fresh(name, I64) for name in ("c", "i", "c"))
+    split = total((Let((result,), IndexExpr(poly(param) + poly(index) * poly(index))),), param, result)
+    assert split is not None
+    ((grown,), term) = split
+    assert term.monoid == "sum" and grown.op == IndexExpr(poly(index) * poly(index))

@@ -1,4 +1,4 @@
-"""What a loop reads of its state and never changes is read before it: rows and pivots of factorisations by hand."""
+"""Elements of its state that a loop never changes are read before it: rows and pivots of factorisations by hand."""
 
 from __future__ import annotations
 
