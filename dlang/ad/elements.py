@@ -85,13 +85,12 @@ def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
     values: dict[Var, Read] = {}
     inside = scope.known.within(op.axes)
     for var, atom, d in zip(let.vars, op.body.results, op.destinations, strict=True):
-        plain = isinstance(d, Reduce) and d.monoid in ("sum", "set") and d.shape
+        plain = isinstance(d, Reduce) and d.shape and (d.monoid == "set" or (d.monoid == "sum" and d.into is None))
         if plain and isinstance(atom, Var) and isinstance(definitions.get(atom), Prim) and is_float(atom.type):
             known_before = all(order.get(v, -1) < order[atom] for e in d.index for v in e.atoms())
             if known_before and determines(op.axes, d.index):
-                stored = Read(var, d.index) if d.into is None else None
-                if isinstance(d, Reduce) and d.into is not None and d.monoid == "set":
-                    stored = scope.lasting.element(var, d.index, inside, op.axes)
+                last = None if d.into is None else scope.lasting.element(var, d.index, inside, op.axes)
+                stored = Read(var, d.index) if d.into is None else last
                 if stored is not None:
                     values.setdefault(atom, stored)
     box = hull(op.axes, inside) if scope.fleeting else None

@@ -23,19 +23,16 @@ from dataclasses import dataclass, field, replace
 from dlang.ir import anf
 from dlang.ir.affine import Depends, Knowledge, axes_behind, slope
 from dlang.ir.builder import Builder, shape_of
-from dlang.ir.comprehension_queries import point_of, sizes_named, without_results
-from dlang.ir.sharing import additions
-from dlang.ir.substitution import Renaming, refresh
-from dlang.ir.traverse import bound_vars, count_uses, mentioned, op_blocks, outer_mentions, own_consumed, walk
+from dlang.ir.comprehension_queries import point_of, sizes_named
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import bound_vars, mentioned, op_blocks, outer_mentions, own_consumed, walk
 from dlang.ir.types import BOOL, I64, dtype_of
 from dlang.ir.writes import covers, determines
-from dlang.ops import figures
 from dlang.ops.dtypes import SCATTERED, WHOLE
 from dlang.ops.monoids import COMBINE, COMBINED_BY, EXTREMA, identity
-from dlang.optimize.fuse import inlined_producers, merged
+from dlang.optimize.iteration_arrays import has_comps, is_cheap, may_fail, without_arrays
 from dlang.optimize.iterations import Iteration
 from dlang.optimize.log_sums import log_summed
-from dlang.optimize.producers import Inliner, Producer
 from dlang.optimize.rescaled_sums import rescaled
 
 Lets = tuple[anf.Let, ...]
@@ -46,7 +43,7 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
     if loop.early or not loop.params or not _may_be_points(loop):
         return None
     first, loop = _checks_in_front(loop, known)
-    loop = replace(loop, body=_sums_where_read(inlined_producers(_in_passes(rows_in_place(_cheap_where_read(loop))))))
+    loop = without_arrays(loop)
     scaled = log_summed(let, loop, known) or rescaled(let, loop, known)
     if scaled is not None:
         return [*first, *scaled]
@@ -69,7 +66,7 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
     if not (_keeps_little(lets) or multiplies_shared(lets, (loop.index, *loop.params))):
         return None
     replacement = [*first]
-    if any(t.axes for t in terms) and any(map(_may_fail, lets)):
+    if any(t.axes for t in terms) and any(map(may_fail, lets)):
         apart = _checked_apart(loop, lets, known)
         if apart is None:
             return None
@@ -99,7 +96,7 @@ def _may_be_points(loop: anf.For) -> bool:
     for let in loop.body.lets:
         if not changing.isdisjoint(mentioned(let.op)):
             changing.update(let.vars)
-        elif let.op.IS.long and not own_consumed(let.op) and not _may_fail(let):
+        elif let.op.IS.long and not own_consumed(let.op) and not may_fail(let):
             continue  # it is done once
         if not may_be_a_point(let):
             return False
@@ -116,13 +113,13 @@ def _checks_in_front(loop: anf.For, known: Knowledge) -> tuple[Lets, anf.For]:
     remaining: list[anf.Let] = []
     calm = True
     for let in loop.body.lets:
-        if changing.isdisjoint(mentioned(let.op)) and not own_consumed(let.op) and (calm or not _may_fail(let)):
+        if changing.isdisjoint(mentioned(let.op)) and not own_consumed(let.op) and (calm or not may_fail(let)):
             front.append(let)
         else:
             changing.update(let.vars)
             remaining.append(let)
-            calm = calm and not _may_fail(let)
-    if not any(map(_may_fail, front)):
+            calm = calm and not may_fail(let)
+    if not any(map(may_fail, front)):
         return (), loop
     return tuple(front), replace(loop, body=anf.Block(tuple(remaining), loop.body.results))
 
@@ -134,13 +131,13 @@ def _checked_apart(loop: anf.For, lets: Lets, known: Knowledge) -> tuple[anf.Let
     """
     if not known.at_least_zero(loop.high - loop.low):
         return None
-    last = max(k for k, let in enumerate(lets) if _may_fail(let))
+    last = max(k for k, let in enumerate(lets) if may_fail(let))
     keep = anf.Reduce((loop.high - loop.low,), (anf.poly(loop.index) - loop.low,), "set")
     values: list[anf.Var] = []
     unchecked: list[anf.Let] = []
     arrays: list[anf.Var] = []
     for let in lets:
-        if not _may_fail(let):
+        if not may_fail(let):
             unchecked.append(let)
             continue
         if not isinstance(let.op, anf.Assert):
@@ -165,7 +162,7 @@ def _keeps_little(lets: Lets) -> bool:
     if any(isinstance(v.type, anf.Array) for inner in walk(anf.Block(lets, ())) for v in inner.vars):
         return False
     comps = [let for let in lets if isinstance(let.op, anf.Comp)]
-    return all(_is_cheap(let) or not any(map(_has_comps, op_blocks(let.op))) for let in comps)
+    return all(is_cheap(let) or not any(map(has_comps, op_blocks(let.op))) for let in comps)
 
 
 def multiplies_shared(lets: Lets, varying: Iterable[anf.Var]) -> bool:
@@ -245,18 +242,6 @@ def _factors(block: anf.Block) -> set[anf.Var]:
             case _:
                 pass
     return factors
-
-
-def _has_comps(block: anf.Block) -> bool:
-    return any(isinstance(let.op, anf.Comp) for let in walk(block))
-
-
-def _is_cheap(let: anf.Let) -> bool:
-    return all(additions(inner.op) <= figures.ADDITION for inner in walk(anf.Block((let,), ())))
-
-
-def _may_fail(let: anf.Let) -> bool:
-    return any(inner.op.IS.fails for inner in walk(anf.Block((let,), ())))
 
 
 def may_be_a_point(let: anf.Let) -> bool:
@@ -568,7 +553,7 @@ def _of_an_arm(op: anf.If, arm: anf.Block, param: anf.Var, loop: anf.For, known:
     code = (*others, *term.lets)
     of_iteration = anf.Axis(loop.index, (loop.low,), (loop.high,))
     if not (term.axes or determines((of_iteration,), term.index)) or not all(
-        inner.op.IS.point and not _may_fail(inner) for inner in code
+        inner.op.IS.point and not may_fail(inner) for inner in code
     ):
         return None
     if _depends_on(term.axes, bound := {v for inner in code for v in inner.vars}):
@@ -587,130 +572,6 @@ def _of_an_arm(op: anf.If, arm: anf.Block, param: anf.Var, loop: anf.For, known:
     return replace(term, value=value, lets=(anf.Let((value,), anf.If(op.condition, then, otherwise)),))
 
 
-def _cheap_where_read(loop: anf.For) -> anf.Block:
-    """The body, with arrays of cheap elements computed where these are read, however often.
-
-    They are those of which all iterations have no more elements than an array that an iteration reads its own part of:
-    the law of sharing keeps them where that pays.
-    """
-    chosen: dict[anf.Var, tuple[Producer, int]] = {}
-    inside = {v for let in loop.body.lets for v in let.vars}.union(loop.params)
-    for let in loop.body.lets:
-        op = let.op
-        if not isinstance(op, anf.Comp) or len(let.vars) != 1 or point_of(op, 0) is None:
-            continue
-        reads = [inner.op for inner in op.body.lets if isinstance(inner.op, anf.Read)]
-        own = {loop.index, *[a.var for a in op.axes]}
-        cheap = Producer(op).code(0, figures.COPIED_CODE) is not None and _is_cheap(let)
-        pure = all(inner.op.IS.point for inner in op.body.lets) and inside.isdisjoint(r.array for r in reads)
-        if cheap and pure and any(own == {e.atom for e in r.index} for r in reads):
-            chosen[let.vars[0]] = Producer(op), 0
-    if not chosen:
-        return loop.body
-    body = Inliner(chosen).block(loop.body)
-    gone = chosen.keys() - {*mentioned(body), *body.results}
-    return anf.Block(tuple([let for let in body.lets if gone.isdisjoint(let.vars)]), body.results)
-
-
-def _in_passes(block: anf.Block) -> anf.Block:
-    """The block, with comprehensions over the same points as one where that is possible, and without what only they
-    read of each other: arrays of an iteration between two steps that are done point by point."""
-    joined = merged(block, frozenset())
-    if joined is block:
-        return block
-    uses = {*mentioned(joined)}
-    lets: list[anf.Let] = []
-    for let in joined.lets:
-        if isinstance(let.op, anf.Comp):
-            followed = {d.after for d in let.op.destinations if isinstance(d, anf.Reduce)}
-            gone = {k for k, v in enumerate(let.vars) if v not in uses and k not in followed}
-            lets += without_results(let, gone) if gone else [let]
-        else:
-            lets.append(let)
-    return anf.Block(tuple(lets), joined.results)
-
-
-def _sums_where_read(block: anf.Block) -> anf.Block:
-    """The block, with reductions of which each element is read once, at a point of its own, computed at that point."""
-    lets = list(block.lets)
-    reductions = [k for k, let in enumerate(lets) if _is_reduction(let)]
-    if not reductions:
-        return block
-    uses = count_uses(block)
-    makers = {v: k for k in reductions for v in lets[k].vars if uses[v] == 1}
-    gone: set[int] = set()
-    for k, let in enumerate(lets):
-        if not isinstance(let.op, anf.Comp):
-            continue
-        own = {a.var for a in let.op.axes}
-        body: list[anf.Let] = []
-        for inner in let.op.body.lets:
-            made = makers.get(inner.op.array) if isinstance(inner.op, anf.Read) else None
-            if made is not None and isinstance(inner.op, anf.Read):
-                places = [a for e in inner.op.index if (a := e.atom) is not None]
-                if len(places) == len(inner.op.index) == len(own) and {*places} == own:
-                    inner = anf.Let(inner.vars, _element(lets[made].op, places), inner.span)
-                    gone.add(made)
-            body.append(inner)
-        if any(a is not b for a, b in zip(body, let.op.body.lets, strict=True)):
-            op = replace(let.op, body=anf.Block(tuple(body), let.op.body.results))
-            lets[k] = anf.Let(let.vars, op, let.span)
-    return anf.Block(tuple([let for k, let in enumerate(lets) if k not in gone]), block.results) if gone else block
-
-
-def _is_reduction(let: anf.Let) -> bool:
-    """Tells whether a let makes an array whose elements are reductions over axes, of scalars that always exist."""
-    match let.op:
-        case anf.Comp(destinations=(anf.Reduce(index=index, monoid=monoid, into=None, after=None, shape=shape),)) as op:
-            kept = [e.atom for e in index]
-            ends = {a.var: a for a in op.axes}
-            whole = all(
-                a in ends and ends[a].lows == (anf.ZERO,) and ends[a].highs == (size,)
-                for a, size in zip(kept, shape, strict=True)
-            )
-            plain = whole and len({*kept}) == len(kept) and 0 < len(kept) < len(ends)
-            return plain and monoid in COMBINE and not _may_fail(let) and not _has_comps(op.body)
-        case _:
-            return False
-
-
-def _element(op: anf.Op, places: Sequence[anf.Atom]) -> anf.Comp:
-    """The reduction that gives one element of such an array."""
-    assert isinstance(op, anf.Comp)
-    (d,) = op.destinations
-    kept = {e.atom: place for e, place in zip(d.index, places, strict=True)}
-    axes = tuple([a for a in op.axes if a.var not in kept])
-    monoid = d.monoid if isinstance(d, anf.Reduce) else "sum"
-    env = {v: place for v, place in kept.items() if isinstance(v, anf.Var)}
-    one = Renaming(env, renew=True).op(anf.Comp(axes, op.body, (anf.Reduce((), (), monoid),)))
-    assert isinstance(one, anf.Comp)
-    return one
-
-
-def rows_in_place(block: anf.Block) -> anf.Block:
-    """The block, with rows that are made and then set in an array computed where they are set."""
-    lets = list(block.lets)
-    makers = {v: let.op for let in lets if isinstance(let.op, anf.Comp) for v in let.vars}
-    gone: set[anf.Var] = set()
-    uses = count_uses(block)
-    for k, let in enumerate(lets):
-        match let.op:
-            case (
-                anf.Comp(
-                    body=anf.Block((anf.Let((value,), anf.Read(row, entries)),), (result,)),
-                    destinations=(anf.Reduce(monoid="set", into=anf.Var()),),
-                ) as op
-            ) if row in makers and uses[row] == 1 and value is result:
-                points = point_of(makers[row], 0) if len(makers[row].destinations) == 1 else None
-                atoms = [e.atom for e in entries]
-                if points is not None and None not in points and None not in atoms:
-                    env = {p: a for p, a in zip(points, atoms, strict=True) if p is not None and a is not None}
-                    body = refresh(makers[row].body, env)
-                    lets[k] = anf.Let(let.vars, replace(op, body=body), let.span)
-                    gone.add(row)
-    return anf.Block(tuple([let for let in lets if gone.isdisjoint(let.vars)]), block.results)
-
-
 def _of_all_elements(lets: Lets, param: anf.Var, let: anf.Let, op: anf.Comp) -> tuple[Lets, _Term] | None:
     """As `_elements`, where each element of an array, or each that is set in it, is combined with a value.
 
@@ -718,7 +579,7 @@ def _of_all_elements(lets: Lets, param: anf.Var, let: anf.Let, op: anf.Comp) -> 
     """
     (d,) = op.destinations
     reads = [inner for inner in op.body.lets if inner.op == anf.Read(param, d.index)]
-    whole = d.into is None and point_of(op, 0) is not None and not any(map(_may_fail, lets))
+    whole = d.into is None and point_of(op, 0) is not None and not any(map(may_fail, lets))
     if len(reads) != 1 or not (whole or d.into is param):
         return None
     (old,) = reads[0].vars

@@ -60,9 +60,10 @@ from dlang.ir.traverse import (
 from dlang.ir.types import dtype_of, product, type_of
 from dlang.ir.writes import covers, determines, differ, reads_ahead, reads_its_place, reads_only_its_place
 from dlang.ops import figures
-from dlang.optimize.accumulation import accumulated, multiplies_vectors, rows_in_place, totals_last, without_scatters
+from dlang.optimize.accumulation import accumulated, multiplies_vectors, totals_last, without_scatters
 from dlang.optimize.cells import changed_once, own_elements, with_numbers
 from dlang.optimize.invariant_reads import invariant_reads
+from dlang.optimize.iteration_arrays import rows_in_place
 from dlang.optimize.iterations import Iteration, Rows
 from dlang.optimize.lifting import asked_before, asks
 from dlang.optimize.loop_fission import branches_apart, numbers_first, split_by_state
@@ -91,9 +92,8 @@ def vectorised(block: anf.Block, known: Knowledge, around: frozenset[anf.Atom] =
             before_loop, loop = invariant_reads(let.op, known)
             lets += before_loop
             let = with_op(let, let.vars, loop)
-        if isinstance(let.op, anf.For):
             inner = known.copy()
-            inner.facts.between(let.op.index, (let.op.low,), (let.op.high,))
+            inner.facts.between(loop.index, (loop.low,), (loop.high,))
         if isinstance(let.op, anf.If) and let.op.cold:  # what hardly ever runs stays as it is
             otherwise = vectorised(let.op.otherwise, inner, frozenset(fills))
             op: anf.Op = let.op if otherwise is let.op.otherwise else replace(let.op, otherwise=otherwise)
