@@ -58,6 +58,7 @@ from dlang.optimize.narrow import narrow
 from dlang.optimize.one_element import one_element
 from dlang.optimize.ownership import ownership
 from dlang.optimize.parts import parts
+from dlang.optimize.point_loops import point_loops
 from dlang.optimize.reads_first import early_reads
 from dlang.optimize.recurrences import recurrences
 from dlang.optimize.running_powers import running_powers
@@ -232,6 +233,9 @@ PASSES: tuple[CorePass, ...] = (
            "does the products of a loop's inputs for a block of iterations at once", needs=_CONTRACTED),
     Pass("blocking", lambda program, to: blocking(program, to.device), AFTER,
          "does chains of products and comprehensions a block of rows at a time", needs=_CONTRACTED, ends=_NESTS),
+    # a device does the comprehensions of an iteration with all that it has
+    _plain("point_loops", point_loops, AFTER, "does loops whose points never meet a point at a time",
+           needs=_CONTRACTED, ends=_NESTS, device=False),
     _plain("fuse_outer_axis", fuse_outer_axis, AFTER,
            "makes one loop of comprehensions that share an outer axis", needs=_CONTRACTED, ends=_NESTS),
     # what a row is made of, in one pass over it

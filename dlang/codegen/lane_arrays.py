@@ -7,61 +7,67 @@
                                        free &a
 
 So what the lanes have in one element of such an array lies side by side. What a derivative saves of a loop inside, to
-go back through it, is one.
+go back through it, is one; and what it saves in each iteration of that loop, of one further inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dlang.codegen.loops import Allocate, Buffer, FirstLane, Free, Load, Loop, Stmt, Store
-from dlang.codegen.traverse import bound_by, map_inside
-from dlang.ir.anf import Size, Var, fresh, is_reference, poly
+from dlang.codegen.loops import Allocate, Buffer, FirstLane, For, Free, Load, Loop, Stmt, Store
+from dlang.codegen.traverse import binds, indices, map_inside, walk
+from dlang.ir.anf import Var, fresh, is_reference, poly
 from dlang.ir.types import I64, product
 
 
 @dataclass(frozen=True, slots=True)
 class LaneArrays:
-    """A loop of which the arrays of an iteration are known. stmts: what is left of its body.
+    """The arrays that the iterations of a loop have of their own. first: the variable of the first lane."""
 
-    made: the arrays and their sizes. first: the variable of the first lane.
-    """
-
-    stmts: tuple[Stmt, ...]
-    made: Mapping[Buffer, Size]
+    loop: Loop
+    made: frozenset[Buffer]
     first: Var
-    index: Size
 
     def elements(self, lanes: int) -> tuple[Stmt, ...]:
-        """The statements that are left, with accesses to the arrays of so many lanes."""
-        return self._inside(self.stmts, lanes)
+        """The statements of an iteration, with arrays of so many lanes."""
+        return self._inside(self.loop.stmts, lanes) if self.made else self.loop.stmts
 
-    def whole(self, stmts: Sequence[Stmt], lanes: int) -> tuple[Stmt, ...]:
-        """Such statements with what makes the arrays and frees them."""
-        if not self.made:
-            return tuple(stmts)
-        makes = [Allocate(buffer, (size * lanes,)) for buffer, size in self.made.items()]
-        return (FirstLane(self.first, self.index), *makes, *stmts, *map(Free, self.made))
+    def computed(self) -> tuple[Stmt, ...]:
+        """The statements of an iteration of one lane, without what makes and frees the arrays."""
+        return self._without(self.elements(1)) if self.made else self.loop.stmts
+
+    def _without(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        others = [s for s in stmts if not (isinstance(s, Allocate | Free) and s.buffer in self.made)]
+        return tuple([map_inside(s, self._without) for s in others])
+
+    def whole(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        """Such statements behind what they need to know."""
+        return (FirstLane(self.first, poly(self.loop.var)), *stmts) if self.made else tuple(stmts)
 
     def _inside(self, stmts: Sequence[Stmt], lanes: int) -> tuple[Stmt, ...]:
-        return tuple([self._statement(s, lanes) for s in stmts]) if self.made else tuple(stmts)
+        return tuple([self._statement(s, lanes) for s in stmts])
 
     def _statement(self, stmt: Stmt, lanes: int) -> Stmt:
-        if isinstance(stmt, Load | Store) and stmt.buffer in self.made:
-            return replace(stmt, offset=stmt.offset * lanes + self.index - poly(self.first))
-        return map_inside(stmt, lambda inside: self._inside(inside, lanes))
+        match stmt:
+            case Load(buffer=buffer, offset=offset) | Store(buffer=buffer, offset=offset) if buffer in self.made:
+                return replace(stmt, offset=offset * lanes + poly(self.loop.var) - poly(self.first))
+            case Allocate(buffer, shape) if buffer in self.made:
+                return replace(stmt, shape=(product(shape) * lanes,))
+            case _:
+                return map_inside(stmt, lambda inside: self._inside(inside, lanes))
 
 
 def lane_arrays(loop: Loop) -> LaneArrays:
     """The arrays of numbers that each iteration of a loop makes and frees, all of one size."""
-    freed = {s.buffer for s in loop.stmts if isinstance(s, Free)}
-    local = {loop.var, *(v for s in loop.stmts for v in bound_by(s) if isinstance(v, Var))}
-    sizes = {
-        s.buffer: product(s.shape)
-        for s in loop.stmts
+    stmts = list(walk(loop.stmts))
+    freed = {s.buffer for s in stmts if isinstance(s, Free)}
+    counted = {v for s in stmts if isinstance(s, For) for v in indices(s)}
+    local = {loop.var, *(v for s in stmts for v in binds(s) if isinstance(v, Var))} - counted
+    made = {
+        s.buffer
+        for s in stmts
         if isinstance(s, Allocate) and s.buffer in freed and not (s.extra or is_reference(s.buffer.dtype))
         if not any(size.mentions(local) for size in s.shape)
     }
-    stmts = tuple([s for s in loop.stmts if not (isinstance(s, Allocate | Free) and s.buffer in sizes)])
-    return LaneArrays(stmts, sizes, fresh("first", I64), poly(loop.var))
+    return LaneArrays(loop, frozenset(made), fresh("first", I64))

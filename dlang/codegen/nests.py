@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 
-from dlang.codegen import loops
+from dlang.codegen import loops, traverse
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.memory import Place, frame_of, whole
 from dlang.diagnostics import DlangError, Span, error
 from dlang.ir import anf
 from dlang.ir.anf import Size
+from dlang.ir.comprehension_queries import filled
 from dlang.ir.terms import ZERO
-from dlang.ir.traverse import mentioned, walk
-from dlang.ir.types import BOOL, I64
-from dlang.ir.writes import covers, is_replaced
+from dlang.ir.traverse import count_uses, walk
+from dlang.ir.types import BOOL, I64, dtype_of
+from dlang.ir.writes import covers, is_replaced, sums_in
 from dlang.ops import figures, monoids
 
 
@@ -68,7 +69,11 @@ def identity(monoid: str, dtype: str) -> anf.Lit:
 
 
 def comprehension(s: Scheduler, op: anf.Comp, vars: Sequence[anf.Var], span: Span | None) -> None:
-    """Emits the loop nest of a comprehension."""
+    """Emits the loop nest of a comprehension; nothing for what leaves the elements that it joins alone."""
+    if len(vars) == 1 and vars[0] in s.joined and _is_identity(anf.Let(tuple(vars), op), s.joined[vars[0]]):
+        s.joined.pop(vars[0])
+        s.target(vars[0])
+        return
     span = span or s.span
     axes = {axis.var: axis for axis in op.axes}
     targets = [
@@ -161,17 +166,39 @@ def _go_on(s: Scheduler, t: Target, earlier: Target, shape: tuple[anf.Size, ...]
     t.combine = t.monoid != "set"
 
 
-def _joins(body: anf.Block, row: Target) -> bool:
-    """Tells whether the comprehension that makes a row, whole and for this alone, can join each element with memory."""
-    if sum(v is row.value for v in mentioned(body)) != 1:
+def _joins(body: anf.Block, row: Target) -> anf.Var | None:
+    """The array that is made in memory that holds something, each element joining what is there, to make a row so.
+
+    That is the row, if a comprehension makes it whole and for this alone; or what loops begin with that only add to it,
+    if that leaves what it is added to as it is.
+    """
+    used = count_uses(body)
+    makers = {v: let for let in body.lets for v in let.vars}
+    array = row.value
+    while isinstance(array, anf.Var) and used.get(array) == 1 and array in makers:
+        let = makers[array]
+        k = let.vars.index(array)
+        match let.op:
+            case anf.Comp() as op if array is row.value:
+                d = op.destinations[k]
+                is_whole = d.into is None or is_replaced(op, k)
+                joins = isinstance(d, anf.Reduce) and is_whole and d.after is None and d.monoid in ("set", row.monoid)
+                return array if joins else None
+            case anf.Comp():
+                return array if _is_identity(let, row.monoid) else None
+            case anf.For() as op if sums_in(op, k, row.monoid):
+                array = op.init[k]
+            case _:
+                return None
+    return None
+
+
+def _is_identity(let: anf.Let, monoid: str) -> bool:
+    """Tells whether a let makes one array that leaves others alone."""
+    if not isinstance(let.op, anf.Comp) or len(let.vars) != 1:
         return False
-    for let in body.lets:
-        if row.value in let.vars and isinstance(let.op, anf.Comp):
-            k = let.vars.index(row.value)
-            d = let.op.destinations[k]
-            is_whole = d.into is None or is_replaced(let.op, k)
-            return isinstance(d, anf.Reduce) and is_whole and d.after is None and d.monoid in ("set", row.monoid)
-    return False
+    value = filled(let.op, let.vars).get(let.vars[0])
+    return isinstance(value, anf.Lit) and value == identity(monoid, dtype_of(let.vars[0]))
 
 
 # ---- the order of the loops ------------------------------------------------------------------------------------------
@@ -287,7 +314,7 @@ class _Nest:
             low_trip_count = any(isinstance(let.op, anf.Contract) for let in self.op.body.lets)
             body = without_addresses(stmts)
             if body is not stmts:
-                gone = {stmt.result for stmt in stmts if isinstance(stmt, loops.Slice)}
+                gone = {stmt.result for stmt in traverse.walk(stmts) if isinstance(stmt, loops.Slice)}
                 self.rows = [row for row in self.rows if row not in gone]
             s.loop(axis.var, axis.lows, axis.highs, body, reductions, self._disjoint(axis.var), low_trip_count)
         open_ones = []
@@ -361,16 +388,16 @@ class _Nest:
         s = self.s
         wanted: list[Place | None] = []
         for t in self.targets:
-            joined = bool(t.row) and t.combine and _joins(self.op.body, t)
+            joined = _joins(self.op.body, t) if t.row and t.combine else None
             place = self._row(t) if t.row and (joined or not t.combine) else None
             if place is not None and t.place is not None and not t.combine:
                 self.rows += [place.buffer, t.place.buffer]
             wanted.append(place)
             if place is not None and isinstance(t.value, anf.Var):
-                if joined or any(axis.var not in t.kept for axis in self.order):
+                if joined is t.value or (joined is None and any(axis.var not in t.kept for axis in self.order)):
                     s.shared.add(t.value)
-                if joined:
-                    s.joined[t.value] = t.monoid
+                if joined is not None:
+                    s.joined[joined] = t.monoid
         results = iter(s.inline(self.op.body, wanted, frame_of(self.op.body)))
         scalars: list[loops.Value] = []
         for t, place in zip(self.targets, wanted, strict=True):
@@ -388,7 +415,8 @@ class _Nest:
         """Returns the place of a target's row, or block of rows, at the point at hand."""
         assert t.place is not None and t.place.start is not None
         first = (*t.index, *[ZERO] * (len(t.row) - t.is_block))
-        row = self.s.slice(t.place.buffer, t.place.at(first))
+        row = loops.Buffer(t.place.buffer.name, t.place.buffer.dtype)  # which nothing else uses at the point
+        self.s.out.append(loops.Slice(row, t.place.buffer, t.place.at(first)))
         self.s.memory.writable.add(row)
         return whole(row, t.row)
 
@@ -410,14 +438,39 @@ def unsupported(what: str, span: Span | None, *help: str) -> DlangError:
     return error(UNSUPPORTED, f"{what} not supported on the CPU", span, help=help)
 
 
-_PLAIN = (loops.Compute, loops.Convert, loops.Evaluate, loops.Load, loops.Store, loops.Slice)
+_SCALAR = (
+    loops.Compute,
+    loops.Convert,
+    loops.Evaluate,
+    loops.Load,
+    loops.Store,
+    loops.Slice,
+    loops.Branch,
+    loops.For,
+    loops.Allocate,
+    loops.Free,
+)
 
 
 def without_addresses(stmts: Sequence[loops.Stmt]) -> Sequence[loops.Stmt]:
-    """Scalar code in which loads and stores go to whole arrays; anything else as it is."""
-    if not any(isinstance(s, loops.Slice) for s in stmts) or not all(isinstance(s, _PLAIN) for s in stmts):
+    """Scalar code in which loads and stores go to whole arrays; anything else as it is.
+
+    What goes through elements in a loop of its own, or hands an array on, needs the address of the first.
+    """
+    if not any(isinstance(s, loops.Slice) for s in stmts) or not all(
+        isinstance(s, _SCALAR) for s in traverse.walk(stmts)
+    ):
         return stmts
-    at: dict[loops.Buffer, tuple[loops.Buffer, Size]] = {}
+    parts = {s.result for s in traverse.walk(stmts) if isinstance(s, loops.Slice)}
+    others = [s for s in traverse.walk(stmts) if not isinstance(s, loops.Load | loops.Store | loops.Slice)]
+    handed = {v for s in others for v in traverse.mentions(s)}
+    return stmts if parts & handed else _at_whole_arrays(stmts, {})
+
+
+def _at_whole_arrays(
+    stmts: Sequence[loops.Stmt], at: dict[loops.Buffer, tuple[loops.Buffer, Size]]
+) -> tuple[loops.Stmt, ...]:
+    """The statements without addresses. at: for each the array in which it is, and where."""
     out: list[loops.Stmt] = []
     for stmt in stmts:
         match stmt:
@@ -428,5 +481,5 @@ def without_addresses(stmts: Sequence[loops.Stmt]) -> Sequence[loops.Stmt]:
                 source, start = at[buffer]
                 out.append(replace(stmt, buffer=source, offset=start + offset))
             case _:
-                out.append(stmt)
-    return out
+                out.append(traverse.map_inside(stmt, lambda inside: _at_whole_arrays(inside, at)))
+    return tuple(out)

@@ -39,7 +39,7 @@ def in_pieces(program: loops.Program, grain: int = figures.GRAIN) -> loops.Progr
     costs, callable = Costs(program), dict[str, bool]()
     functions = {}
     for name, f in program.functions.items():
-        cutter = _Cutter(program, grain, _sizes_of_buffers(f), costs, callable)
+        cutter = _Cutter(program, grain, sizes_of_buffers(f), costs, callable)
         body = f.body if f.recursive else cutter.body(f.body)
         functions[name] = f if body is f.body else replace(f, body=body)
     return replace(program, functions=functions)
@@ -199,7 +199,7 @@ def _made_in(stmts: Iterable[loops.Stmt], outside: frozenset[loops.Value] = froz
     return made
 
 
-def _sizes_of_buffers(function: loops.Function) -> dict[loops.Buffer, Size]:
+def sizes_of_buffers(function: loops.Function) -> dict[loops.Buffer, Size]:
     """How many elements the buffers of a function have, where that is known."""
     extents = {out.buffer: product(out.shape) for out in function.outs}
     for stmt in walk(function.body.stmts):

@@ -19,6 +19,7 @@ from dlang.codegen.control import branch, call, destination_known, repeat
 from dlang.codegen.counting import Routines
 from dlang.codegen.data import construct, fields, tag
 from dlang.codegen.half import sum_in_f32
+from dlang.codegen.lane_sums import lane_sums
 from dlang.codegen.loop_scratch import with_scratch
 from dlang.codegen.memory import Frame, whole
 from dlang.codegen.operations import compact, concat, effect, flat_inside, foreign, formatted, library, scan
@@ -59,6 +60,8 @@ SCHEDULED = _WHOLE | {Form.ONCE}
 LOOP_PASSES: tuple[LoopPass, ...] = (
     Pass("profile", lambda program, to: program if to.profile is None else profiled(program, to.profile), LOOPS,
          "has a program measure itself", needs=_WHOLE, device=False),
+    Pass("lane_sums", lambda program, to: lane_sums(program), LOOPS,
+         "gives lanes places of their own for what they add up", needs=_WHOLE, device=False),
     Pass("pieces", lambda program, to: in_pieces(program, to.grain), LOOPS, "cuts large loops for several threads",
          needs=_WHOLE, gives=frozenset({Form.PIECES}), ends=_WHOLE, device=False),
     # in every piece of its own

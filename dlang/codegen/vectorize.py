@@ -24,6 +24,7 @@ from dlang.codegen.traverse import bound_by, map_inside, mentions, walk
 from dlang.ir.anf import FLOATS, HALF, Atom, Axis, Scalar, Size, Var, is_handle
 from dlang.ir.terms import WIDTHS
 from dlang.ops import figures
+from dlang.ops.monoids import COMBINE
 from dlang.ops.primitives import COST
 
 LANE_BITS = {dtype: 8 * width for dtype, width in WIDTHS.items() if width > 1} | dict.fromkeys(HALF, 32)
@@ -35,11 +36,11 @@ class Survey:
     """The vector form of a loop's body, if there is one.
 
     varying: what differs between iterations. obstacle: why there is none, if so. guarded: something may fail; combined:
-    a store joins what is in memory; scattered: how many of these have places that may be the same. cost: how many
-    accesses are not adjacent. operations, and heavy ones among them; widest: bits of a value; narrow: some elements in
-    memory have less than 32. loops: those of independent iterations inside; ordered: whether there are others, without
-    such in them. own: whether each iteration has arrays of its own. forked: whether lanes take different arms of a
-    branch.
+    a store joins what is in memory; scattered: how many of these have places that may be the same; totalled: how many
+    have one that is the same for all lanes. cost: how many accesses are not adjacent. operations, and heavy ones among
+    them; widest: bits of a value; narrow: some elements in memory have less than 32. loops: those of independent
+    iterations inside; ordered: whether there are others, without such in them. own: whether each iteration has arrays
+    of its own. forked: whether lanes take different arms of a branch.
     """
 
     var: Var
@@ -48,6 +49,7 @@ class Survey:
     guarded: bool = False
     combined: bool = False
     scattered: int = 0
+    totalled: int = 0
     cost: int = 0
     operations: int = 0
     heavy: int = 0
@@ -118,13 +120,16 @@ class Survey:
             case Store(buffer, offset, _, monoid):
                 self.narrow = self.narrow or LANE_BITS.get(buffer.dtype, 8) < 32 or buffer.dtype in HALF
                 self.widest = max(self.widest, LANE_BITS.get(buffer.dtype, 8))
+                self.combined = self.combined or monoid != "set"
+                if monoid in COMBINE and not self.size(offset) and buffer.dtype not in HALF:
+                    self.totalled += 1
+                    return
                 stride = self.stride(offset) if self.size(offset) else None
                 if stride is None and monoid != "set" and self.size(offset):
                     self.scattered += 1
                 elif stride is None or (stride == 0 and monoid != "set"):
                     self.refuse("a place that is written is irregular, or the same in all iterations")
                 self.cost += stride not in (1, -1)
-                self.combined = self.combined or monoid != "set"
             case Assert():
                 self.guarded = True
             case Loop():
@@ -147,8 +152,11 @@ class Survey:
         """Arms of which each lane takes one; where these differ, both are done, for some of the lanes each."""
         differs = self.atoms((stmt.condition,))
         self.forked = self.forked or differs
+        totalled = self.totalled
         for body in (stmt.then, stmt.otherwise):
             self.walk(body.stmts)
+            if differs and self.totalled > totalled:
+                self.refuse("lanes that take an arm of a branch write to one place")
             if differs and (obstacle := _unmaskable(body.stmts)):
                 self.refuse(obstacle)
         for slot, *values in zip(stmt.results, stmt.then.results, stmt.otherwise.results, strict=True):
@@ -321,7 +329,7 @@ class Lanes:
     def with_lanes(self, loop: Loop) -> Loop:
         """The loop, with lanes if they gain."""
         arrays = lane_arrays(loop)
-        surveyed = survey(replace(loop, stmts=arrays.elements(1)))
+        surveyed = survey(replace(loop, stmts=arrays.computed()))
         surveyed.own = bool(arrays.made)
         width = 1
         match self.obstacle(loop, surveyed):
@@ -332,7 +340,7 @@ class Lanes:
                 heavy = surveyed.heavy >= figures.HEAVY_HIDES_MASK and self.bits > 128
                 alone = lanes_inside(loop.stmts) and self.ties(loop, surveyed)
                 masked = not surveyed.scattered and (loop.short or heavy) and not alone
-                stmts = loop.stmts if alone else arrays.whole(_one_lane(arrays.elements(width)), width)
+                stmts = loop.stmts if alone else arrays.whole(_one_lane(arrays.elements(width)))
                 reason = "{} operations, {} of them heavy, and {} accesses that are not adjacent"
                 why = Decision(f"vectors of {width}", reason, (surveyed.operations, surveyed.heavy, surveyed.cost))
                 return replace(loop, lanes=width, tail=tail, masked=masked, stmts=stmts, why=(*loop.why, why))

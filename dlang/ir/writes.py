@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge, slope
-from dlang.ir.traverse import bound_vars, mentioned, walk
+from dlang.ir.traverse import bound_vars, count_uses, mentioned, walk
 from dlang.ir.types import dtype_of
 from dlang.ops.monoids import STAYS
 
@@ -366,3 +366,26 @@ def _never_set(op: anf.Comp, d: anf.Reduce, indices: Sequence[Sequence[anf.Size]
 def _may_repeat(op: anf.Comp) -> bool:
     """Tells whether points may be done once more."""
     return len(op.axes) > 1 and any(let.op.IS.fails for let in walk(op.body))
+
+
+def sums_in(loop: anf.For, k: int, monoid: str = "sum") -> frozenset[anf.Var]:
+    """The versions of an array that a loop carries, up to what an iteration hands on, if iterations do no more with it
+    than to combine elements with values; none of them else."""
+    used = count_uses(loop.body)
+    makers = {v: let for let in loop.body.lets for v in let.vars}
+    array: anf.Atom | None = loop.body.results[loop.early + k]
+    versions: set[anf.Var] = set()
+    while isinstance(array, anf.Var) and used.get(array) == 1:
+        versions.add(array)
+        if array is loop.params[k]:
+            return frozenset(versions)
+        let = makers.get(array)
+        match None if let is None else let.op:
+            case anf.Comp() as op if let is not None:
+                d = op.destinations[let.vars.index(array)]
+                array = d.into if monoid == ("sum" if isinstance(d, anf.ScatterAdd) else d.monoid) else None
+            case anf.For() as inner if let is not None and sums_in(inner, let.vars.index(array), monoid):
+                array = inner.init[let.vars.index(array)]
+            case _:
+                break
+    return frozenset()

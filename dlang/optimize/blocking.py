@@ -31,19 +31,17 @@ arrays among the values of a comprehension.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
 
-from dlang.ir.anf import Array, Assert, Block, Comp, Contract, Let, Program, Size, Var, poly
+from dlang.ir.anf import Array, Block, Comp, Contract, Let, Program, Size, Var, poly
 from dlang.ir.builder import shape_of
 from dlang.ir.terms import WIDTHS
-from dlang.ir.traverse import map_blocks, map_bodies, map_inner, mentioned, type_vars
+from dlang.ir.traverse import map_blocks, map_bodies, map_inner
 from dlang.ir.types import dtype_of, product
 from dlang.ops import figures
-from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
+from dlang.optimize.chains import Chain, Dependences
+from dlang.optimize.effects import effectful_functions
 from dlang.optimize.in_blocks import cut, in_blocks
-from dlang.optimize.independence import stands_alone
-from dlang.optimize.splitting import Split, Unit, Way, is_reduction, serves_rows, units, ways
+from dlang.optimize.splitting import Unit, Way, is_reduction, serves_rows, units
 
 TRIES = 32  # times that a chain is grown without a unit that could not stay; one that takes more is given up
 
@@ -65,83 +63,16 @@ def _block(block: Block, effectful: frozenset[str], device: bool) -> Block:
     return block
 
 
-@dataclass(slots=True)
-class _Chain:
-    """Units that share an axis. split: how what they make is; needed: how they need what they read."""
-
-    size: Size
-    members: dict[int, Way] = field(default_factory=dict)
-    split: dict[Var, Split] = field(default_factory=dict)
-    needed: dict[Var, set[Split]] = field(default_factory=dict)
-
-    def takes(self, way: Way) -> bool:
-        """Tells whether a unit may join: it shares an array, and all agree on how each is split."""
-        if way.size != self.size:
-            return False
-        shares = any(a in self.split for a, _ in way.needs) or any(
-            s is not None and s in self.needed.get(v, ()) for v, s in way.gives.items()
-        )
-        given = [(v, s) for v, s in way.gives.items() if v in self.needed]
-        read = all(s is not None and self.split[a] == s for a, s in way.needs if a in self.split)
-        return shares and read and all(s is not None and self.needed[v] == {s} for v, s in given)
-
-    def add(self, k: int, way: Way) -> None:
-        self.members[k] = way
-        self.split.update(way.gives)
-        for array, split in way.needs:
-            self.needed.setdefault(array, set()).add(split)
-
-
-class _Chains:
-    """The chains of a block. used: for each unit the variables from outside that it mentions. needs: the units that it
-    comes after; above: all that it depends on, a bit for each; below: all that depends on it. near: the units that make
-    what one reads, or read what it makes.
+class _Chains(Dependences):
+    """The chains of a block.
 
     broad: the shapes of arrays of which something takes a sum, or a maximum, for each value of the first axis.
     """
 
     def __init__(self, block: Block, effectful: frozenset[str], device: bool) -> None:
-        self.block = block
+        super().__init__(block, effectful)
         self.device = device
         self.room = figures.DEVICE_CACHE if device else figures.CACHE
-        self.effectful = effectful
-        self.units = units(block)
-        self.ways: list[list[Way]] = []
-        self.home: dict[Var, int] = {}
-        self.users: dict[Var, set[int]] = {}
-        self.used = [_used(unit) for unit in self.units]
-        self.above: list[int] = []
-        self.needs: list[set[int]] = []
-        self.results = {r for r in block.results if isinstance(r, Var)}
-        last_effect: int | None = None
-        certified: set[Var] = set()
-        for k, unit in enumerate(self.units):
-            used = self.used[k]
-            direct = {self.home[v] for v in used if v in self.home}
-            for let in unit.lets:
-                for array in consumed_by(let.op):
-                    direct |= self.users.get(array, set()) - {k}
-            effects = any(is_effectful(let.op, effectful) for let in unit.lets)
-            alone = effects or all(stands_alone(let.op, certified) for let in unit.lets)
-            certified.update(v for let in unit.lets if isinstance(let.op, Assert) for v in let.vars)
-            if last_effect is not None and (effects or not alone):
-                direct.add(last_effect)
-            last_effect = k if effects else last_effect
-            mask = 0
-            for j in direct:
-                mask |= 1 << j | self.above[j]
-            self.above.append(mask)
-            for var in used:
-                self.users.setdefault(var, set()).add(k)
-            for let in unit.lets:
-                self.home.update(dict.fromkeys(let.vars, k))
-            self.ways.append([] if effects else list(ways(unit)))
-            self.needs.append(direct)
-        self.below = [0] * len(self.units)
-        for k, direct in reversed(list(enumerate(self.needs))):
-            for j in direct:
-                self.below[j] |= 1 << k | self.below[k]
-        self.near = [self.neighbours(k) for k in range(len(self.units))]
         self.broad = {shape for ways_of_unit in self.ways for way in ways_of_unit for shape in _reduced(way)}
 
     def done_in_blocks(self) -> Block | None:
@@ -149,7 +80,7 @@ class _Chains:
 
         No two of them share a unit; what could be done besides is found when this is asked of the block again.
         """
-        scored: list[tuple[int, _Chain]] = []
+        scored: list[tuple[int, Chain]] = []
         tried: set[tuple[int, int | Var | None]] = set()
         for k, unit in enumerate(self.units):
             if not self.may_be_wide(unit):
@@ -162,7 +93,7 @@ class _Chains:
                 score = len(self.wide(chain))
                 if score and not (self.device and self.is_batch(chain)):
                     scored.append((score, chain))
-        apart: list[_Chain] = []
+        apart: list[Chain] = []
         taken: set[int] = set()
         for _, chain in sorted(scored, key=lambda pair: -pair[0]):
             if taken.isdisjoint(chain.members):
@@ -170,7 +101,8 @@ class _Chains:
                 taken |= chain.members.keys()
         if not apart:
             return None
-        return self.replaced(apart) or self.replaced(apart[:1])
+        loops = list(map(self.loop, apart))
+        return self.replaced(apart, loops) or self.replaced(apart[:1], loops[:1])
 
     def may_be_wide(self, unit: Unit) -> bool:
         """Tells whether a unit makes a product that a chain may keep from memory: it is read a part at a time."""
@@ -187,11 +119,11 @@ class _Chains:
         return size is not None and size <= self.room
 
     # ---- growing -----------------------------------------------------------------------------------------------------
-    def grown(self, seed: int, way: Way) -> _Chain:
+    def grown(self, seed: int, way: Way) -> Chain:
         """The chain that a unit is in; an empty one if there is none."""
         banned: set[int] = set()
         for _ in range(TRIES):
-            chain = _Chain(way.size)
+            chain = Chain(way.size)
             chain.add(seed, way)
             near = set(self.near[seed])
             while near:
@@ -206,21 +138,21 @@ class _Chains:
             bad = {k for k in chain.members if not self.fits(chain, k, through)} - {seed}
             bad = {min(bad)} if bad else chain.members.keys() - self.leading(chain) - {seed}
             if not bad:
-                return chain if self.fits(chain, seed, through) else _Chain(way.size)
+                return chain if self.fits(chain, seed, through) else Chain(way.size)
             banned |= bad
-        return _Chain(way.size)
+        return Chain(way.size)
 
     def touches(self, way: Way) -> bool:
         """Tells whether a unit reads or makes a broad array, a part at a time."""
         arrays = [a for a, s in (*way.needs, *way.gives.items()) if s == 0]
         return any(shape_of(a) in self.broad for a in arrays)
 
-    def belongs(self, chain: _Chain, way: Way) -> bool:
+    def belongs(self, chain: Chain, way: Way) -> bool:
         """Tells whether a unit is of the part of a program done in blocks: that from broad arrays to broad arrays."""
         reads = any(a in chain.split for a, _ in way.needs)
         return self.touches(way) or (reads and not _multiplies(way.unit))
 
-    def leading(self, chain: _Chain) -> set[int]:
+    def leading(self, chain: Chain) -> set[int]:
         """The members that have to do with broad arrays, or come before such, or finish what a product of them is."""
         leaders: set[int] = set()
         products = {v for k, m in chain.members.items() if _multiplies(m.unit) for v in self.units[k].vars}
@@ -231,38 +163,8 @@ class _Chains:
                 leaders.add(k)
         return leaders
 
-    def neighbours(self, k: int) -> frozenset[int]:
-        """The units that make what a unit reads, or read what it makes."""
-        makers = {self.home[v] for v in self.used[k] if v in self.home}
-        return frozenset(makers.union(*[self.users.get(v, set()) for v in self.units[k].vars]) - {k})
-
-    def through(self, chain: _Chain) -> int:
-        """The units outside of a chain that depend on it, a bit for each: what depends on them can't be a member."""
-        members, depending = 0, 0
-        for j in chain.members:
-            members |= 1 << j
-            depending |= self.below[j]
-        return depending & ~members
-
-    def fits(self, chain: _Chain, k: int, through: int) -> bool:
-        """Tells whether a unit can stay: its operands are there, and results that are used elsewhere can be kept."""
-        if self.above[k] & through:
-            return False
-        way = chain.members[k]
-        op = way.unit.lets[0].op
-        if isinstance(op, Comp):  # a part of an array from outside can't be continued
-            for var, d in zip(way.unit.vars, op.destinations, strict=True):
-                if d.into is not None and d.into not in chain.split and way.gives[var] is not None:
-                    return False
-        outside = self.outside(chain, way.unit.vars)
-        return all(way.gives[v] in (0, None) for v in outside)
-
-    def outside(self, chain: _Chain, vars: Iterable[Var]) -> set[Var]:
-        """Returns the arrays that a chain makes and that are used elsewhere."""
-        return {v for v in vars if v in self.results or not self.users.get(v, set()) <= chain.members.keys()}
-
     # ---- choosing ----------------------------------------------------------------------------------------------------
-    def wide(self, chain: _Chain) -> list[Var]:
+    def wide(self, chain: Chain) -> list[Var]:
         """The arrays that are no longer made as a whole: results of products that another product or a sum takes in.
 
         None of them if the chain is not worth its while: an array of such sizes is kept after all, or all are small.
@@ -281,34 +183,7 @@ class _Chains:
         wide = [v for v in products if not _is_narrow(v)]
         return [] if all(map(self.is_small, wide)) else wide
 
-    def replaced(self, chains: Sequence[_Chain]) -> Block | None:
-        """The block with a loop over blocks in the place of the members of each chain; None if two need each other."""
-        chain_of = {k: chain for chain in chains for k in chain.members}
-        place = {k: max(chain.members) for k, chain in chain_of.items()}  # where the loop stands, if it may
-        users: dict[int, list[int]] = {}
-        waits: dict[int, int] = {}
-        for k in range(len(self.units)):
-            own_place = place.get(k, k)
-            waits.setdefault(own_place, 0)
-            for j in self.needs[k]:
-                there = place.get(j, j)
-                if there != own_place:
-                    users.setdefault(there, []).append(own_place)
-                    waits[own_place] += 1
-        ready = [k for k, count in waits.items() if count == 0]
-        heapify(ready)
-        lets: list[Let] = []
-        while ready:
-            k = heappop(ready)
-            waits.pop(k)
-            lets += self.loop(chain_of[k]) if k in chain_of else self.units[k].lets
-            for user in users.get(k, ()):
-                waits[user] -= 1
-                if waits[user] == 0:
-                    heappush(ready, user)
-        return None if waits else Block(tuple(lets), self.block.results)
-
-    def loop(self, chain: _Chain) -> Sequence[Let]:
+    def loop(self, chain: Chain) -> Sequence[Let]:
         """The loop over blocks that does what a chain does."""
         kept = self.outside(chain, chain.split)
         members = [chain.members[k] for k in sorted(chain.members)]
@@ -322,7 +197,7 @@ class _Chains:
         how = cut(chain.size, row, self.room)
         return (*how.lets, in_blocks(members, how, kept))
 
-    def is_batch(self, chain: _Chain) -> bool:
+    def is_batch(self, chain: Chain) -> bool:
         """Tells whether there is a product of matrices for each value of the axis, which need no more of each other."""
         for way in chain.members.values():
             op = way.unit.lets[0].op
@@ -349,15 +224,6 @@ def _is_narrow(var: Var) -> bool:
     """Says whether the rows of an array are known to be short."""
     count = product(shape_of(var)[1:]).constant
     return count is not None and count <= figures.NARROW_ROW
-
-
-def _used(unit: Unit) -> set[Var]:
-    used: set[Var] = set()
-    for let in unit.lets:
-        used.update(mentioned(let.op))
-        for var in let.vars:
-            used.update(type_vars(var.type))
-    return used.difference(*[let.vars for let in unit.lets])
 
 
 def _reduced(way: Way) -> Iterable[tuple[Size, ...]]:

@@ -146,7 +146,7 @@ class _Merged:
                 base = self.destinations[k]
                 if not (isinstance(new, anf.Reduce) and isinstance(base, anf.Reduce) and new.monoid == "sum"):
                     return False
-                if base.monoid not in ("sum", "set") or base.index != new.index:
+                if base.monoid not in ("sum", "set") or base.index != new.index or isinstance(value.type, anf.Array):
                     return False
                 both = anf.fresh("t", value.type)
                 lets.append(anf.Let((both,), anf.Prim("add", (self.values[k], value)), second.span))

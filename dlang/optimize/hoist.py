@@ -34,7 +34,12 @@ from dlang.optimize.lifting import asked_before, asks
 
 def hoist(program: anf.Program) -> anf.Program:
     """The program with invariant code as far out as it may run."""
-    return map_bodies(program, lambda body: _Hoister().block(body))
+    return map_bodies(program, hoisted)
+
+
+def hoisted(block: anf.Block) -> anf.Block:
+    """The block with invariant code as far out as it may run."""
+    return _Hoister().block(block)
 
 
 class _Hoister(Rewriter):

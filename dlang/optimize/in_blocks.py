@@ -14,6 +14,7 @@ from dlang.ir.axes import Location, Relocation, at_point, inserted, part, within
 from dlang.ir.builder import Builder, i64
 from dlang.ir.types import I64, array_type, comp_types, type_of
 from dlang.ops import figures
+from dlang.ops.monoids import COMBINE
 from dlang.optimize.splitting import Split, Way
 
 
@@ -62,7 +63,7 @@ def in_blocks(members: Sequence[Way], how: Cut | None, outside: set[anf.Var]) ->
     name = next((a.name for a in members[0].axes.values() if a is not None), "b") if how is None else "b"
     number = anf.fresh(name, I64)
     if how is None:
-        elements = all(isinstance(let.op, anf.Comp) for way in members for let in way.unit.lets)
+        elements = all(isinstance(let.op, _OF_POINTS) for way in members for let in way.unit.lets)
         body = _Body(None, anf.poly(number), elements)
     else:
         b = Builder()
@@ -84,12 +85,16 @@ def in_blocks(members: Sequence[Way], how: Cut | None, outside: set[anf.Var]) ->
     return anf.Let(tuple(vars), op, members[0].unit.lets[0].span)
 
 
+_OF_POINTS = anf.Comp | anf.For | anf.Empty | anf.Copy  # what reads elements only
+
+
 @dataclass(slots=True)
 class _Body:
     """The code of one block: of `count` values of an axis, from `first` on; None: of that value.
 
     elements: whether a row of one element is just that, as only comprehensions read it. splits: of what has been made.
     code: the copies of the members' code, which know what is there of arrays. parts: views of those from outside.
+    bases: what sums are added to in the end.
     """
 
     count: anf.Size | None
@@ -99,6 +104,7 @@ class _Body:
     splits: dict[anf.Var, Split] = field(default_factory=dict)
     code: Relocation = field(default_factory=lambda: Relocation({}, {}, renew=True))
     parts: dict[tuple[anf.Var, int], anf.Var] = field(default_factory=dict)
+    bases: dict[anf.Var, anf.Var] = field(default_factory=dict)
 
     def add(self, way: Way) -> None:
         for let in way.unit.lets:
@@ -108,12 +114,21 @@ class _Body:
     def results(self, way: Way) -> Iterator[tuple[anf.Var, anf.Reduce]]:
         """A unit's results, each with its destination."""
         op = way.unit.lets[-1].op
-        destinations = op.destinations if isinstance(op, anf.Comp) else [None] * len(way.unit.vars)
+        destinations: Sequence[anf.Destination | None] = [None] * len(way.unit.vars)
+        if isinstance(op, anf.Comp):
+            destinations = op.destinations
+        elif isinstance(op, anf.For):
+            destinations = [
+                _added(x) if way.inside[p] is None else None for p, x in zip(op.params, op.init, strict=True)
+            ]
         for var, d in zip(way.unit.vars, destinations, strict=True):
             shape = var.type.shape if isinstance(var.type, anf.Array) else ()
-            into = None if d is None or d.into in self.splits else d.into
+            into = None if d is None or d.into is None else self.bases.get(d.into, d.into)
+            into = None if into in self.splits else into
             monoid = d.monoid if isinstance(d, anf.Reduce) else "sum"
             if way.gives[var] is None:
+                if into is not None:
+                    self.bases[var] = into
                 yield var, anf.Reduce(shape, (), monoid, into)
             else:
                 part = self.code.atom(var)
@@ -172,6 +187,16 @@ class _Body:
                 self.comp(let, op, way.axes[let.vars[0]])
             case anf.View() as op:
                 self.view(let, op, way)
+            case anf.For() as op:
+                self.loop(let, op, way)
+            case anf.Empty(dtype, shape):
+                if sizes := self.shape(shape, split):
+                    self.lets.append(anf.Let((self.bind(let.vars[0], split),), anf.Empty(dtype, sizes), let.span))
+                else:
+                    self.name(let.vars[0], anf.Lit(0, dtype), split)
+            case anf.Copy(array):
+                assert isinstance(array, anf.Var)
+                self.name(let.vars[0], self.taken(array, split, let.vars[0].name), split)
             case anf.If() as op:
                 outer, self.lets = self.lets, []
                 for inner in op.then.lets:
@@ -218,6 +243,54 @@ class _Body:
         new = anf.View(self.array(op.array), axes, self.shape(op.shape, split), index)
         self.lets.append(anf.Let((self.bind(var, split),), new, let.span))
 
+    # ---- loops -------------------------------------------------------------------------------------------------------
+    def loop(self, let: anf.Let, op: anf.For, way: Way, around: bool = False) -> None:
+        """A loop, of whose iterations comprehensions are the parts. around: whether it is in another one."""
+        init = [self.beginning(p, x, way.inside[p], around) for p, x in zip(op.params, op.init, strict=True)]
+        params = [self.bind(p, way.inside[p]) for p in op.params]
+        index = self.code.bind(op.index)
+        outer, self.lets = self.lets, []
+        for inner in op.body.lets:
+            match inner.op:
+                case anf.Comp() as comp:
+                    self.comp(inner, comp, way.axes.get(inner.vars[0]))
+                case anf.For() as loop:
+                    self.loop(inner, loop, way, True)
+                case _:
+                    self.lets.append(self.code.let(inner))
+        body = anf.Block(tuple(self.lets), tuple(map(self.code.atom, op.body.results)))
+        self.lets = outer
+        low, high = self.code.size(op.low), self.code.size(op.high)
+        new = anf.For(index, low, high, tuple(params), tuple(init), body)
+        vars = tuple([self.bind(v, way.inside[p]) for v, p in zip(let.vars, op.params, strict=True)])
+        self.lets.append(anf.Let(vars, new, let.span))
+
+    def beginning(self, param: anf.Var, first: anf.Atom, split: Split, around: bool) -> anf.Atom:
+        """The first value of what a loop carries: zero of what it adds up, unless that goes on from a loop around."""
+        if around or isinstance(first, anf.Lit):
+            return self.code.atom(first)
+        assert isinstance(first, anf.Var) and isinstance(param.type, anf.Array)
+        if split is not None:
+            return self.taken(first, split, param.name)
+        if first in self.splits:
+            return self.code.atom(first)
+        b = Builder()
+        with b.scope() as lets:
+            zeros = b.full(param.type.shape, anf.Lit(0, param.type.dtype))
+        self.lets += lets
+        return zeros
+
+    def taken(self, array: anf.Var, split: Split, name: str) -> anf.Atom:
+        """Gives what a block has of an array, to be changed there."""
+        if array in self.splits:
+            return self.code.atom(array)
+        assert split is not None
+        dtype, shape = array_type(array).dtype, self.shape(array_type(array).shape, split)
+        new = anf.fresh(name, type_of(dtype, shape))
+        op = anf.Copy(self.part(array, split)) if shape else anf.Read(array, (self.first,))
+        self.lets.append(anf.Let((new,), op))
+        return new
+
     # ---- comprehensions ----------------------------------------------------------------------------------------------
     def comp(self, let: anf.Let, op: anf.Comp, axis: anf.Var | None) -> None:
         """A comprehension, of which an axis is split."""
@@ -233,31 +306,60 @@ class _Body:
         lets = (*self.code.numbers, *body.lets)
         splits = [_split(d, axis) for d in op.destinations]
         destinations = tuple([self.destination(d, s) for d, s in zip(op.destinations, splits, strict=True)])
-        if axes or any(d.index or d.into is not None for d in destinations):
+        results: list[anf.Atom]
+        if not axes and all(not d.shape or d.into is not None for d in destinations):
+            self.lets += lets
+            results = [self.updated(let, d, x) for d, x in zip(destinations, body.results, strict=True)]
+        elif axes or any(d.index or d.into is not None for d in destinations):
             new = anf.Comp(tuple(axes), anf.Block(lets, body.results), destinations)
-            results: list[anf.Atom] = [anf.fresh(v.name, t) for v, t in zip(let.vars, comp_types(new), strict=True)]
+            results = [anf.fresh(v.name, t) for v, t in zip(let.vars, comp_types(new), strict=True)]
             self.lets.append(anf.Let(tuple([v for v in results if isinstance(v, anf.Var)]), new, let.span))
         else:
             results = list(body.results)
             self.lets += lets
         for k, (d, inner) in enumerate(zip(op.destinations, destinations, strict=True)):
-            if d.into is not None and d.into in self.splits and not inner.shape:
+            if d.into is not None and d.into in self.splits and not inner.shape and not _is_set(d):
                 both = anf.fresh("t", results[k].type)
-                self.lets.append(anf.Let((both,), anf.Prim("add", (self.code.atom(d.into), results[k])), let.span))
+                op_of_both = anf.Prim(_combines(d), (self.code.atom(d.into), results[k]))
+                self.lets.append(anf.Let((both,), op_of_both, let.span))
                 results[k] = both
         for named in zip(let.vars, results, splits, strict=True):
             self.name(*named)
+
+    def updated(self, let: anf.Let, d: anf.Destination, x: anf.Atom) -> anf.Atom:
+        """Emits the change of an array at one point; gives the array then, or the value that there is in its place."""
+        if d.into is None:
+            return x
+        new = anf.fresh(d.into.name, d.into.type)
+        op = anf.Update(d.into, d.index, x) if _is_set(d) else anf.Comp((), anf.Block((), (x,)), (d,))
+        self.lets.append(anf.Let((new,), op, let.span))
+        return new
 
     def destination(self, d: anf.Destination, split: Split) -> anf.Destination:
         """The destination of what a block has of a result; that of a row of one element is the element."""
         shape, index = self.shape(d.shape, split), self.index(d.index, split)
         if self.elements and split is not None and is_element(shape, index):
-            if d.into is None or d.into in self.splits:
+            if d.into is None or (d.into in self.splits and isinstance(self.code.atom(d.into).type, anf.Scalar)):
                 shape = index = ()
         if not shape:
             return anf.Reduce((), (), "sum" if isinstance(d, anf.ScatterAdd) else d.monoid)
         into = self.array(d.into) if d.into is not None and d.into in self.splits else None
         return replace(d, shape=shape, index=index, into=into)
+
+
+def _is_set(d: anf.Destination) -> bool:
+    return isinstance(d, anf.Reduce) and d.monoid == "set"
+
+
+def _combines(d: anf.Destination) -> str:
+    """The primitive by which a destination combines values."""
+    return "add" if isinstance(d, anf.ScatterAdd) else COMBINE[d.monoid]
+
+
+def _added(first: anf.Atom) -> anf.Reduce:
+    """The destination of what a loop adds up from a first value on, which is 0 if it is a number."""
+    into = first if isinstance(first, anf.Var) else None
+    return anf.Reduce(() if into is None else array_type(into).shape, (), "sum", into)
 
 
 def _split(d: anf.Destination, axis: anf.Var | None) -> Split:

@@ -8,11 +8,14 @@ elements that belong to the values at hand, or possibly all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import done_whole, extent, is_plain
-from dlang.ir.traverse import count_own_uses, mentioned, walk
+from dlang.ir.sharing import additions
+from dlang.ir.traverse import bound_vars, count_own_uses, count_uses, mentioned, walk
+from dlang.ir.types import array_type, product
+from dlang.ir.writes import sums_in
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE
 from dlang.optimize.contractions import adds_many
@@ -43,6 +46,7 @@ class Way:
 
     axes: which axis that is: of a comprehension or view, by the first variable that its let binds; None for one that
     only handles parts of sums. name: of a product. needs: what it reads, and how that is split. gives: its results.
+    inside: how the arrays are split that a loop carries, and what is made in it. continues: the sums that it adds to.
     """
 
     unit: Unit
@@ -51,6 +55,8 @@ class Way:
     gives: Mapping[anf.Var, Split]
     axes: Mapping[anf.Var, anf.Var | None]
     name: int = -1
+    inside: Mapping[anf.Var, Split] = field(default_factory=dict)
+    continues: frozenset[anf.Var] = frozenset()
 
 
 def units(block: anf.Block) -> list[Unit]:
@@ -117,8 +123,9 @@ def serves_rows(op: anf.Comp, row: anf.Axis) -> bool:
     return False
 
 
-def ways(unit: Unit, nested: bool = False) -> Iterator[Way]:
-    """The ways in which a unit splits. nested: whether comprehensions may hold operations on arrays."""
+def ways(unit: Unit, nested: bool = False, loops: bool = False) -> Iterator[Way]:
+    """The ways in which a unit splits. nested: whether comprehensions may hold operations on arrays. loops: whether
+    loops split, and arrays that are only there to be written."""
     first = unit.lets[0]
     if any(done_whole(v.type) for let in unit.lets for v in let.vars):
         return
@@ -140,6 +147,16 @@ def ways(unit: Unit, nested: bool = False) -> Iterator[Way]:
                 at = _shared(op.array, op.index, axis_var, size)
                 if at is not None:
                     yield Way(unit, size, ((op.array, at),), {first.vars[0]: k}, {first.vars[0]: axis_var})
+        case anf.Empty(shape=shape) if loops:
+            for k, size in enumerate(shape):
+                yield Way(unit, size, (), {first.vars[0]: k}, {})
+        case anf.Copy(array) if loops:
+            for k, size in enumerate(array_type(array).shape if isinstance(array, anf.Var) else ()):
+                yield Way(unit, size, ((array, k),), {first.vars[0]: k}, {})
+        case anf.For() as op if loops:
+            by_points = _loop(unit, op)
+            if by_points is not None:
+                yield by_points
         case _:
             pass
 
@@ -267,6 +284,157 @@ def _comp(unit: Unit, op: anf.Comp, axis: anf.Var, size: anf.Size, continued: It
     arrays -= {a for a, _ in needs} | {v for let in walk(op.body) for v in let.vars} | set(continued)
     needs += [(a, None) for a in arrays]
     return Way(unit, size, tuple(dict.fromkeys(needs)), gives, {unit.vars[0]: axis})
+
+
+# ---- loops -----------------------------------------------------------------------------------------------------------
+def _loop(unit: Unit, op: anf.For) -> Way | None:
+    """A loop that goes over its iterations for some values of the axis that all comprehensions in it have.
+
+    What it carries is split along that axis, or adds up something over it that nothing in the loop reads, in arrays
+    that have about an element for each iteration. All else that an iteration does is the same for all values.
+    """
+    within = _Within()
+    vars = unit.lets[0].vars
+    op = _with_sums(op)
+    if not within.loop(op) or within.size is None or within.size.mentions(bound_vars(op)):
+        return None
+    needs: dict[tuple[anf.Var, Split], None] = {}
+    continues: set[anf.Var] = set()
+    for p, first in zip(op.params, op.init, strict=True):
+        if within.split[p] is None and not _may_begin_anew(op, p, first):
+            return None
+        if isinstance(first, anf.Var) and within.split[p] is None:
+            continues.add(first)
+        elif isinstance(first, anf.Var):
+            needs[first, within.split[p]] = None
+    inside = set(bound_vars(op))
+    needs |= {(a, s): None for a, s in within.needs if a not in inside}
+    gives = {v: within.split[p] for v, p in zip(vars, op.params, strict=True)}
+    unit = Unit((anf.Let(vars, op, unit.lets[0].span),))
+    return Way(unit, within.size, tuple(needs), gives, within.axes, inside=within.split, continues=frozenset(continues))
+
+
+def _with_sums(op: anf.For) -> anf.For:
+    """A loop in which an element that a number is added to is no more than that: a comprehension of one point."""
+    makers = {v: let for let in op.body.lets for v in let.vars}
+    uses = count_uses(op.body)
+    gone: set[anf.Var] = set()
+    sums: dict[anf.Var, anf.Comp] = {}
+    for let in op.body.lets:
+        match let.op:
+            case anf.Update(array, index, value) if isinstance(array, anf.Var) and isinstance(value, anf.Var):
+                both = makers.get(value)
+                if both is None or uses[value] != 1 or not isinstance(both.op, anf.Prim) or both.op.name != "add":
+                    continue
+                for old, term in (both.op.args, both.op.args[::-1]):
+                    read = makers[old].op if isinstance(old, anf.Var) and old in makers and uses[old] == 1 else None
+                    if isinstance(read, anf.Read) and (read.array, read.index) == (array, index):
+                        keep = anf.Reduce(array_type(array).shape, index, "sum", array)
+                        sums[let.vars[0]] = anf.Comp((), anf.Block((), (term,)), (keep,))
+                        gone |= {value, *(v for v in (old,) if isinstance(v, anf.Var))}
+                        break
+            case _:
+                pass
+    if not sums:
+        return op
+    lets = [
+        anf.Let(let.vars, sums.get(let.vars[0], let.op), let.span) for let in op.body.lets if gone.isdisjoint(let.vars)
+    ]
+    return replace(op, body=anf.Block(tuple(lets), op.body.results))
+
+
+def _may_begin_anew(op: anf.For, p: anf.Var, first: anf.Atom) -> bool:
+    """Tells whether what a loop adds up may begin with zeros for each value of an axis."""
+    if isinstance(p.type, anf.Scalar):
+        return isinstance(first, anf.Lit) and not first.value
+    size = product(array_type(p).shape)
+    few = (size.constant, (size - (op.high - op.low)).constant)
+    return any(more is not None and more <= figures.WRITTEN_OUT_POINTS for more in few)
+
+
+_AT_A_POINT = (anf.Prim, anf.Cast, anf.Read, anf.IndexExpr, anf.If, anf.For, anf.Empty, anf.Update)
+
+
+@dataclass(slots=True)
+class _Within:
+    """The comprehensions in a loop, and the size of the axis that each of them has. split: of what the loops carry, and
+    what is made in them; added: sums over the axis that are added to what a loop carries; needs, axes: as those of a
+    `Way`."""
+
+    size: anf.Size | None = None
+    split: dict[anf.Var, Split] = field(default_factory=dict)
+    added: set[anf.Atom] = field(default_factory=set)
+    needs: list[tuple[anf.Var, Split]] = field(default_factory=list)
+    axes: dict[anf.Var, anf.Var | None] = field(default_factory=dict)
+
+    def loop(self, op: anf.For) -> bool:
+        """Goes through a loop; tells whether it can be done for some values of the axis."""
+        if op.early or len({*op.body.results}) < len(op.params) or not all(map(self.let, op.body.lets)):
+            return False
+        uses = count_uses(op.body)
+        makers = {v: let for let in op.body.lets for v in let.vars}
+        for k, (p, result) in enumerate(zip(op.params, op.body.results, strict=True)):
+            if not isinstance(result, anf.Var) or result not in makers or done_whole(p.type):
+                return False
+            self.split[p] = self.split.get(result)
+            if self.split[p] is None and not self.adds(op, k, makers[result]):
+                return False
+        if any(self.split[a] != s for a, s in self.needs if a in self.split):
+            return False
+        sums = {v for v in makers if self.split.get(v, 0) is None} - {*op.body.results}
+        read = {a for let in op.body.lets if let.op.IS.point for a in mentioned(let.op)}
+        alike = all(self.split.get(a) is None for a in read)
+        return alike and all(v in self.added and uses.get(v) == 1 for v in sums)
+
+    def let(self, let: anf.Let) -> bool:
+        match let.op:
+            case anf.Comp((), anf.Block((), (term,)), (d,)) if d.into is not None:
+                self.added.add(term)
+                self.split[let.vars[0]] = None
+                return isinstance(term, anf.Var) and self.split.get(term, 0) is None
+            case anf.Comp((axis,)) as op if all(isinstance(inner.op, _AT_A_POINT) for inner in walk(op.body)):
+                size = extent(axis)
+                way = None if size is None else _comp(Unit((let,)), op, axis.var, size)
+                if way is None or (self.size is not None and self.size != size):
+                    return False
+                self.size = size
+                self.split |= way.gives
+                self.needs += way.needs
+                self.axes |= way.axes
+                return not any(map(done_whole, (v.type for v in let.vars)))
+            case anf.For() as op:
+                if not self.loop(op):
+                    return False
+                self.split |= {v: self.split[p] for v, p in zip(let.vars, op.params, strict=True)}
+                for p, first in zip(op.params, op.init, strict=True):
+                    if isinstance(first, anf.Var) and self.split[p] is not None:
+                        self.needs.append((first, self.split[p]))
+                return True
+            case op:
+                return op.IS.point and not op.IS.fails and additions(op) <= figures.ADDITION
+
+    def adds(self, op: anf.For, k: int, let: anf.Let) -> bool:
+        """Tells whether iterations only add to what a loop carries, and this is read by nothing else.
+
+        let: what makes the value that an iteration hands on.
+        """
+        p, result = op.params[k], op.body.results[k]
+        if isinstance(p.type, anf.Array):
+            versions = sums_in(op, k)
+            self.added |= versions
+            return bool(versions)
+        uses = count_uses(op.body)
+        if not isinstance(result, anf.Var) or uses.get(p) != 1 or uses[result] != 1:
+            return False
+        match let.op:
+            case anf.Prim("add", (x, y)) if p in (x, y):
+                term = y if x is p else x
+                self.added.add(term)
+                return isinstance(term, anf.Var) and self.split.get(term, 0) is None
+            case anf.For() as inner:
+                return inner.init[let.vars.index(result)] is p
+            case _:
+                return False
 
 
 def _is_reduced(d: anf.Destination) -> bool:

@@ -7,7 +7,7 @@ points at once. This comes after `fuse_outer_axis.py`, which brings together wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -17,7 +17,7 @@ from dlang.ir import anf
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with_op
 from dlang.ir.types import array_type, dtype_of, name_of
-from dlang.ir.writes import determines
+from dlang.ir.writes import determines, sums_in
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE, STAYS
 from dlang.optimize.write_out import (
@@ -73,7 +73,8 @@ def of_loop(let: anf.Let, op: Loop, early: bool = False) -> list[anf.Let]:
     state = {p: r for p, r in zip(op.params, results, strict=True) if places(p.type)}
     whole = tuple([r for p, r in zip(op.params, results, strict=True) if p not in state])
     beside = (op.condition,) if isinstance(op, anf.While) else ()
-    writer = _written(op.body, early, Around(whole, state, beside))
+    sums = {v for k in range(len(op.params)) if isinstance(op, anf.For) for v in sums_in(op, k)}
+    writer = _written(op.body, early, Around(whole, state, beside), sums)
     if writer is None:
         return [let]
     in_front = Writer({})
@@ -156,11 +157,17 @@ def _together(array: anf.Var, elements: Mapping[Place, anf.Atom]) -> Iterator[an
         whole = new
 
 
-def _written(body: anf.Block, early: bool, around: Around) -> Writer | None:
-    """A body with its small comprehensions written out, but for those of arrays that are used whole; None without."""
+def _written(body: anf.Block, early: bool, around: Around, sums: Set[anf.Var] = frozenset()) -> Writer | None:
+    """A body with its small comprehensions written out, but for those of arrays that are used whole; None without.
+
+    sums: arrays that are only added to, in memory.
+    """
     lets = [let for block in (body, *around.beside) for let in with_arms(block)]
     small = {
-        let.vars: short for let in lets if isinstance(let.op, anf.Comp) and (short := _short(let.vars, let.op, early))
+        let.vars: short
+        for let in lets
+        if isinstance(let.op, anf.Comp) and (let.op.axes or not any(d.into in sums for d in let.op.destinations))
+        if (short := _short(let.vars, let.op, early))
     }
     return written(body, small, around)
 

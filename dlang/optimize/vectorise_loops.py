@@ -62,6 +62,7 @@ from dlang.ir.writes import covers, determines, differ, reads_ahead, reads_its_p
 from dlang.ops import figures
 from dlang.optimize.accumulation import accumulated, multiplies_vectors, totals_last, without_scatters
 from dlang.optimize.cells import changed_once, own_elements, with_numbers
+from dlang.optimize.hoist import hoisted
 from dlang.optimize.invariant_reads import invariant_reads
 from dlang.optimize.iteration_arrays import rows_in_place
 from dlang.optimize.iterations import Iteration, Rows
@@ -130,7 +131,7 @@ def _done(let: anf.Let, loop: anf.For, known: Knowledge, fills: Set[anf.Atom]) -
     if (apart := _in_parts(let, loop, known, fills)) is not None:
         return apart
     if (at_points := pointwise(let, loop, fills)) is not None:
-        return [at_points]
+        return list(hoisted(anf.Block((at_points,), at_points.vars)).lets)
     if found := numbers_first(let, loop, known):
         numbers, reader = found
         if (points := _as_points(reader, _loop_of(reader), known)) is not None:

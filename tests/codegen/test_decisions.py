@@ -84,7 +84,7 @@ EXPECTED = {
         # vectors of 16: 0 operations, 0 of them heavy, and 0 accesses that are not adjacent
         # threads: 400*n.1 ps of work, in pieces of at least 40000000
         loop i.8 in first.6..last.7 by 16, tail 8
-        # one lane: a place that is written is irregular, or the same in all iterations
+        # one lane: 1 accesses are not adjacent here, 0 with the lanes of a loop inside
         # threads: 650*n.0*n.1 + 500*n.0 ps of work, in pieces of at least 16000*n.1 + 40000000
         loop i.14 in first.11..last.12
         # vectors of 16: 1 operations, 0 of them heavy, and 0 accesses that are not adjacent

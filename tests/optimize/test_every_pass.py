@@ -132,6 +132,10 @@ EXERCISES: Mapping[str, str] = {
     "inline": "fn twice(x: f64) = 2.0 * x\nfn main(x: f64) -> f64 = twice(x) + twice(sin(x))",
     "branch_reads": "fn main(x: f64[n], y: f64[n]) -> f64 = sum(y[i] * y[i] for i if x[i] > 0.0)",
     "recurrences": "fn main(x: f64[n]) -> f64[n] { var y = x; for i in 1..n { y[i] -= sin(y[i - 1]) }; y }",
+    "point_loops": (
+        "fn main(c: f64[k], x: f64[n]) -> f64[k] =\n"
+        "  grad(|c: f64[k]| sum({ var y = 0.0; for j < k { y = y * v + c[j] }; y * y } for v in x))(c)"
+    ),
     "common_calls": """
 enum E { A(f64), B(f64) }
 fn g(x: f64, b: bool) -> f64 = if b { sin(x) } else { x }

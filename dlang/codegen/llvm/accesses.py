@@ -18,6 +18,7 @@ from dlang.codegen.abi import READ, WRITE, Site
 from dlang.codegen.llvm import half, sanitizer, support
 from dlang.codegen.llvm.host_calls import leave_if
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector, splat_size
+from dlang.codegen.llvm.reductions import of_all_lanes
 from dlang.codegen.llvm.scalars import BITS, Scalars, bits, iota, lanes, memory_type
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer, Loop
@@ -60,12 +61,13 @@ def _where_taken(w: Writer, address: str, other: str) -> str:
 
 def store(w: Writer, stmt: loops.Store) -> None:
     buffer, offset = stmt.buffer, stmt.offset
-    if size_varies(w, offset) or w.varies(stmt.value):
+    joined = w.lane is not None and stmt.monoid != "set" and not size_varies(w, offset)
+    if not joined and (size_varies(w, offset) or w.varies(stmt.value)):
         _vector_store(w, stmt)
         return
     ops = w.ops()
     type = memory_type(buffer.dtype)
-    value = w.scalar(stmt.value)
+    value = of_all_lanes(w, stmt.monoid, buffer.dtype, w.vector(stmt.value)) if joined else w.scalar(stmt.value)
     element = element_address(w, buffer, offset)
     address = _where_taken(w, element, "%nowhere")
     sanitizer.element(w, WRITE, buffer, address)

@@ -157,6 +157,16 @@ def horizontal(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str]
     return out
 
 
+def of_all_lanes(w: Writer, monoid: str, dtype: str, value: str) -> str:
+    """The value of each lane in use, combined."""
+    assert w.lane is not None
+    if w.lane.mask is not None:
+        none = identity(monoid, dtype).value
+        assert not isinstance(none, str)
+        value = w.ops(width=w.lane.width).select(w.lane.mask, dtype, value, constant(none, dtype, w.lane.width))
+    return _of_all_lanes(w, monoid, dtype, value, w.lane.width)
+
+
 def _of_all_lanes(w: Writer, monoid: str, dtype: str, total: str, width: int) -> str:
     """The lanes of a vector, combined."""
     type = f"<{width} x {LLVM[dtype]}>"
