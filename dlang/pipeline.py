@@ -33,6 +33,7 @@ from dlang.optimize.blocking import blocking
 from dlang.optimize.branch_reads import branch_reads
 from dlang.optimize.coalesce_writes import coalesce_writes
 from dlang.optimize.common_calls import common_calls
+from dlang.optimize.common_loops import common_loops
 from dlang.optimize.compared_axes import compared_axes
 from dlang.optimize.contractions import contractions
 from dlang.optimize.counted_calls import counted_calls
@@ -248,6 +249,7 @@ PASSES: tuple[CorePass, ...] = (
     # a device has no lanes to gain, and reads no more than it has to
     _plain("branch_reads", branch_reads, AFTER, "reads ahead of light branches what their arms read", exact=True,
            device=False),
+    _plain("common_loops", common_loops, AFTER, "goes once through the state that two loops have", exact=True),
     _plain("cse", cse, AFTER, _CSE, exact=True, again=True),
     _plain("dce", dce, AFTER, _DCE, exact=True, again=True),
     _plain("coalesce_writes", coalesce_writes, AFTER, "writes the segments of an array in one pass", needs=_EXPANDED),

@@ -136,6 +136,10 @@ EXERCISES: Mapping[str, str] = {
         "fn main(c: f64[k], x: f64[n]) -> f64[k] =\n"
         "  grad(|c: f64[k]| sum({ var y = 0.0; for j < k { y = y * v + c[j] }; y * y } for v in x))(c)"
     ),
+    "common_loops": (
+        "fn root(a: f64) -> f64 { var x = a; for i < 12 { x = x - (x * x - a) / (x + 1.0) }; x }\n"
+        "fn main(x: f64[n]) -> f64[n] = grad(|x: f64[n]| sum([root(v) for v in x] ** 2))(x)"
+    ),
     "common_calls": """
 enum E { A(f64), B(f64) }
 fn g(x: f64, b: bool) -> f64 = if b { sin(x) } else { x }
