@@ -62,6 +62,7 @@ from dlang.optimize.parts import parts
 from dlang.optimize.point_loops import point_loops
 from dlang.optimize.reads_first import early_reads
 from dlang.optimize.recurrences import recurrences
+from dlang.optimize.remake import remake
 from dlang.optimize.running_powers import running_powers
 from dlang.optimize.short_axes import short_axes
 from dlang.optimize.simplify import simplify
@@ -260,6 +261,8 @@ PASSES: tuple[CorePass, ...] = (
            "has a device multiply numbers of half precision as they are, in products of f32", exact=True, device=True),
     Pass("ownership", lambda program, to: ownership(program, to.called(program)), AFTER,
          "copies what is consumed while something else holds it", needs=_EXPANDED, gives=_OWNED, exact=True),
+    _plain("remake", remake, AFTER, "makes once more, in place of a copy, what takes less to make", needs=_OWNED,
+           ends=_NESTS, exact=True),
 )  # fmt: skip
 
 NAMED: Mapping[str, CorePass] = {p.name: p for p in reversed(PASSES) if p.when != BEFORE}

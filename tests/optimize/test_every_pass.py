@@ -136,6 +136,10 @@ EXERCISES: Mapping[str, str] = {
         "fn main(c: f64[k], x: f64[n]) -> f64[k] =\n"
         "  grad(|c: f64[k]| sum({ var y = 0.0; for j < k { y = y * v + c[j] }; y * y } for v in x))(c)"
     ),
+    "remake": (
+        "fn at(y: f64, c: f64[k]) -> f64 { var (p, q) = (0.5, y); for j < k { p = p * q + c[j]; q = sin(p * q) }; p }\n"
+        "fn main(x: f64[n], c: f64[k]) -> f64[n] = grad(|x: f64[n]| sum(at(v, c) for v in x))(x)"
+    ),
     "common_loops": (
         "fn root(a: f64) -> f64 { var x = a; for i < 12 { x = x - (x * x - a) / (x + 1.0) }; x }\n"
         "fn main(x: f64[n]) -> f64[n] = grad(|x: f64[n]| sum([root(v) for v in x] ** 2))(x)"
