@@ -38,12 +38,10 @@ from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import map_blocks, map_bodies, map_inner
 from dlang.ir.types import dtype_of, product
 from dlang.ops import figures
-from dlang.optimize.chains import Chain, Dependences
+from dlang.optimize.chains import TRIES, Chain, Dependences
 from dlang.optimize.effects import effectful_functions
 from dlang.optimize.in_blocks import cut, in_blocks
 from dlang.optimize.splitting import Unit, Way, is_reduction, serves_rows, units
-
-TRIES = 32  # times that a chain is grown without a unit that could not stay; one that takes more is given up
 
 
 def blocking(program: Program, device: bool = False) -> Program:

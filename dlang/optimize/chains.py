@@ -17,6 +17,8 @@ from dlang.optimize.effects import consumed_by, is_effectful
 from dlang.optimize.independence import stands_alone
 from dlang.optimize.splitting import Split, Unit, Way, units, ways
 
+TRIES = 32  # times that a chain is grown without a unit that could not stay; one that takes more is given up
+
 
 @dataclass(slots=True)
 class Chain:

@@ -248,6 +248,12 @@ class _Body:
         """A loop, of whose iterations comprehensions are the parts. around: whether it is in another one."""
         init = [self.beginning(p, x, way.inside[p], around) for p, x in zip(op.params, op.init, strict=True)]
         params = [self.bind(p, way.inside[p]) for p in op.params]
+        made = {v for inner in op.body.lets for v in inner.vars}
+        there = {
+            r: self.taken(r, way.inside[p], p.name)
+            for p, r in zip(op.params, op.body.results, strict=True)
+            if isinstance(r, anf.Var) and r not in made
+        }
         index = self.code.bind(op.index)
         outer, self.lets = self.lets, []
         for inner in op.body.lets:
@@ -258,7 +264,8 @@ class _Body:
                     self.loop(inner, loop, way, True)
                 case _:
                     self.lets.append(self.code.let(inner))
-        body = anf.Block(tuple(self.lets), tuple(map(self.code.atom, op.body.results)))
+        results = [there[r] if isinstance(r, anf.Var) and r in there else self.code.atom(r) for r in op.body.results]
+        body = anf.Block(tuple(self.lets), tuple(results))
         self.lets = outer
         low, high = self.code.size(op.low), self.code.size(op.high)
         new = anf.For(index, low, high, tuple(params), tuple(init), body)

@@ -12,22 +12,26 @@ So what an iteration hands to the next stays in registers, and what a derivative
 that are under way, in the cache, and not for all. It is `pointwise_loops.py` for what arises when a loop at each point
 is differentiated: an array of what each iteration saved, and sums over the points in each iteration.
 
-An array that is there before and has the points along its last axis is better read in rows, an iteration at a time; and
-one whose rows iterations change stays where it is.
+Points of several axes are done along the first, and then, where that can be, along the next. An array that is there
+before and has the points along its last axis is better read in rows, an iteration at a time; and one of more axes than
+the points, of which iterations change some, stays where it is.
 """
 
 from __future__ import annotations
 
+from math import inf
+
 from dlang.ir import anf
-from dlang.ir.traverse import map_bodies, map_inner
+from dlang.ir.traverse import map_blocks, map_bodies, map_inner, walk
 from dlang.ir.types import array_type
-from dlang.optimize.chains import Chain, Dependences
+from dlang.ops import figures
+from dlang.optimize.chains import TRIES, Chain, Dependences
 from dlang.optimize.effects import effectful_functions
 from dlang.optimize.hoist import hoisted
 from dlang.optimize.in_blocks import in_blocks
 from dlang.optimize.splitting import Way
 
-TRIES = 32  # times that a chain is grown without a unit that could not stay; one that takes more is given up
+FEW = figures.WRITTEN_OUT_POINTS
 
 
 def point_loops(program: anf.Program) -> anf.Program:
@@ -68,8 +72,9 @@ def _is_seed(let: anf.Let) -> bool:
 
 def _grown(parts: Dependences, seed: int, way: Way, taken: set[int]) -> Chain | None:
     """The chain that a loop is in; None if it can't be done a point at a time."""
-    banned = set(taken)
-    if all(split is None for split in way.gives.values()):
+    banned, axes = set(taken), _axes(way)
+    known = way.size.constant
+    if all(split is None for split in way.gives.values()) or (axes > 1 and known is not None and known <= FEW):
         return None
     for _ in range(TRIES):
         chain = Chain(way.size)
@@ -80,13 +85,15 @@ def _grown(parts: Dependences, seed: int, way: Way, taken: set[int]) -> Chain | 
             near.remove(k)
             if k in chain.members or k in banned:
                 continue
-            accepted = next((w for w in parts.ways[k] if _is_of_points(w) and chain.takes(w)), None)
+            accepted = next((w for w in parts.ways[k] if _axes(w) <= axes and chain.takes(w)), None)
             if accepted is not None:
                 chain.add(k, accepted)
                 near |= parts.near[k]
         through = parts.through(chain)
         bad = [
-            k for k in chain.members if not parts.fits(chain, k, through) or not _is_worth_it(chain, chain.members[k])
+            k
+            for k in chain.members
+            if not parts.fits(chain, k, through) or not _is_worth_it(chain, chain.members[k], axes)
         ]
         if seed in bad:
             return None
@@ -96,33 +103,36 @@ def _grown(parts: Dependences, seed: int, way: Way, taken: set[int]) -> Chain | 
     return None
 
 
-def _is_of_points(way: Way) -> bool:
-    """Tells whether a unit does nothing with arrays at a point, but for those that it carries."""
+def _axes(way: Way) -> float:
+    """How many axes the points have at which a unit does nothing with arrays, but for those that it carries."""
     match way.unit.lets[0].op:
-        case anf.For() | anf.Empty():
-            return True
-        case anf.Comp(axes=axes):
-            return len(axes) == 1
+        case anf.For() as op:
+            return max(len(let.op.axes) for let in walk(op.body) if isinstance(let.op, anf.Comp))
+        case anf.Comp((first, *_)) as op if way.axes[way.unit.vars[0]] is first.var:
+            return len(op.axes)
         case anf.Copy(array):
-            return len(array_type(array).shape) == 1
+            return len(array_type(array).shape)
+        case anf.Empty():
+            return 0
         case _:
-            return False
+            return inf
 
 
-def _is_worth_it(chain: Chain, way: Way) -> bool:
+def _is_worth_it(chain: Chain, way: Way, axes: float) -> bool:
     """Tells whether a unit has of what is outside no array whose last axis, of several, is that of the points, and
-    changes no rows of one."""
+    changes none that has more axes than these."""
     op = way.unit.lets[0].op
-    if not all(a in chain.split or s is None or s == 0 for a, s in way.needs):
+    if not all(a in chain.split or s in (None, 0) or s < len(array_type(a).shape) - 1 for a, s in way.needs):
         return False
     if not isinstance(op, anf.For):
         return True
     changed = [x for p, x in zip(op.params, op.init, strict=True) if way.inside[p] is not None]
-    return all(x in chain.split or len(array_type(x).shape) == 1 for x in changed if isinstance(x, anf.Var))
+    return all(x in chain.split or len(array_type(x).shape) <= axes for x in changed if isinstance(x, anf.Var))
 
 
 def _loop(parts: Dependences, chain: Chain) -> tuple[anf.Let, ...]:
     """The comprehension that does what a chain does, with what is the same in all iterations in front of these."""
     members = [chain.members[k] for k in sorted(chain.members)]
     let = in_blocks(members, None, parts.outside(chain, chain.split))
-    return hoisted(anf.Block((let,), let.vars)).lets
+    op = map_blocks(let.op, lambda inner: _block(inner, parts.effectful))
+    return hoisted(anf.Block((anf.Let(let.vars, op, let.span),), let.vars)).lets

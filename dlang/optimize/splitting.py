@@ -288,10 +288,11 @@ def _comp(unit: Unit, op: anf.Comp, axis: anf.Var, size: anf.Size, continued: It
 
 # ---- loops -----------------------------------------------------------------------------------------------------------
 def _loop(unit: Unit, op: anf.For) -> Way | None:
-    """A loop that goes over its iterations for some values of the axis that all comprehensions in it have.
+    """A loop that goes over its iterations for some values of the axis that all comprehensions in it have as the first.
 
     What it carries is split along that axis, or adds up something over it that nothing in the loop reads, in arrays
-    that have about an element for each iteration. All else that an iteration does is the same for all values.
+    that have about an element for each iteration, or for each point of other axes. All else that an iteration does is
+    the same for all values.
     """
     within = _Within()
     vars = unit.lets[0].vars
@@ -301,7 +302,7 @@ def _loop(unit: Unit, op: anf.For) -> Way | None:
     needs: dict[tuple[anf.Var, Split], None] = {}
     continues: set[anf.Var] = set()
     for p, first in zip(op.params, op.init, strict=True):
-        if within.split[p] is None and not _may_begin_anew(op, p, first):
+        if within.split[p] is None and not within.may_begin_anew(op, p, first):
             return None
         if isinstance(first, anf.Var) and within.split[p] is None:
             continues.add(first)
@@ -343,25 +344,19 @@ def _with_sums(op: anf.For) -> anf.For:
     return replace(op, body=anf.Block(tuple(lets), op.body.results))
 
 
-def _may_begin_anew(op: anf.For, p: anf.Var, first: anf.Atom) -> bool:
-    """Tells whether what a loop adds up may begin with zeros for each value of an axis."""
-    if isinstance(p.type, anf.Scalar):
-        return isinstance(first, anf.Lit) and not first.value
-    size = product(array_type(p).shape)
-    few = (size.constant, (size - (op.high - op.low)).constant)
-    return any(more is not None and more <= figures.WRITTEN_OUT_POINTS for more in few)
-
-
 _AT_A_POINT = (anf.Prim, anf.Cast, anf.Read, anf.IndexExpr, anf.If, anf.For, anf.Empty, anf.Update)
 
 
 @dataclass(slots=True)
 class _Within:
-    """The comprehensions in a loop, and the size of the axis that each of them has. split: of what the loops carry, and
-    what is made in them; added: sums over the axis that are added to what a loop carries; needs, axes: as those of a
-    `Way`."""
+    """The comprehensions in a loop, and the size of the first axis, which each of them has. others: of all other axes.
+
+    split: of what the loops carry, and what is made in them; added: sums over the axis that are added to what a loop
+    carries; needs, axes: as those of a `Way`.
+    """
 
     size: anf.Size | None = None
+    others: set[anf.Size] = field(default_factory=set)
     split: dict[anf.Var, Split] = field(default_factory=dict)
     added: set[anf.Atom] = field(default_factory=set)
     needs: list[tuple[anf.Var, Split]] = field(default_factory=list)
@@ -374,8 +369,14 @@ class _Within:
         uses = count_uses(op.body)
         makers = {v: let for let in op.body.lets for v in let.vars}
         for k, (p, result) in enumerate(zip(op.params, op.body.results, strict=True)):
-            if not isinstance(result, anf.Var) or result not in makers or done_whole(p.type):
+            if not isinstance(result, anf.Var) or done_whole(p.type):
                 return False
+            if result not in makers:  # the numbers that are there before, at each point
+                if not isinstance(p.type, anf.Array) or len(p.type.shape) > 1:
+                    return False
+                self.split[p] = 0
+                self.needs.append((result, 0))
+                continue
             self.split[p] = self.split.get(result)
             if self.split[p] is None and not self.adds(op, k, makers[result]):
                 return False
@@ -386,14 +387,23 @@ class _Within:
         alike = all(self.split.get(a) is None for a in read)
         return alike and all(v in self.added and uses.get(v) == 1 for v in sums)
 
+    def may_begin_anew(self, op: anf.For, p: anf.Var, first: anf.Atom) -> bool:
+        """Tells whether what a loop adds up may begin with zeros for each value of the axis."""
+        if isinstance(p.type, anf.Scalar):
+            return isinstance(first, anf.Lit) and not first.value
+        shape = array_type(p).shape
+        more = (product(shape).constant, (product(shape) - (op.high - op.low)).constant)
+        return self.others.issuperset(shape) or any(k is not None and k <= figures.WRITTEN_OUT_POINTS for k in more)
+
     def let(self, let: anf.Let) -> bool:
         match let.op:
             case anf.Comp((), anf.Block((), (term,)), (d,)) if d.into is not None:
                 self.added.add(term)
                 self.split[let.vars[0]] = None
                 return isinstance(term, anf.Var) and self.split.get(term, 0) is None
-            case anf.Comp((axis,)) as op if all(isinstance(inner.op, _AT_A_POINT) for inner in walk(op.body)):
+            case anf.Comp((axis, *rest)) as op if all(isinstance(inner.op, _AT_A_POINT) for inner in walk(op.body)):
                 size = extent(axis)
+                self.others.update(n for other in rest if (n := extent(other)) is not None)
                 way = None if size is None else _comp(Unit((let,)), op, axis.var, size)
                 if way is None or (self.size is not None and self.size != size):
                     return False

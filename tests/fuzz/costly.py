@@ -337,6 +337,56 @@ class _Program:
         u, size = self.variable()
         self.add(f"for {i} < {size} {{ {u} = {f}({u}, {self.place(i, size)}, {self.number(i, size)}) }}")
 
+    def of_leaves(self, leaves: list[str], depth: int = 2) -> str:
+        """A number made of some."""
+        if depth == 0 or not self.random.randrange(3):
+            return self.random.choice(leaves)
+        a, b = self.of_leaves(leaves, depth - 1), self.of_leaves(leaves, depth - 1)
+        return self.pick(
+            f"sin({a})", f"tanh({a} * {b})", f"0.5 * {a} * {b}", f"({a} + {b})", f"({a} - {b})",
+            f"where({a} > {b}, {a}, 0.3 * {b})", f"(if {a} > {b} {{ {a} }} else {{ {b} }})",
+        )  # fmt: skip
+
+    def of_points(self, size: str) -> str:
+        """A vector of a size."""
+        return self.random.choice([v for v, s, _ in self.vectors if s == size])
+
+    def recurrences(self) -> None:
+        """A loop at each point, in what its row has and in what all points share."""
+        a, rows, columns = self.random.choice(self.matrices)
+        own, shared = self.of_points(rows), self.of_points(columns)
+        y, i, t, s, r = (self.fresh(prefix) for prefix in "yitsr")
+        leaves = [s, s, s, r, f"{a}[{i}, {t}]", f"{shared}[{t}]", f"{shared}[{columns} - 1 - {t}]", f"{own}[{i}]", "x"]
+
+        def loop() -> str:
+            steps = [
+                self.pick(
+                    f"{s} = {self.of_leaves(leaves)}", f"{r} += {self.of_leaves(leaves)}", f"{s} = 0.5 * {s} + {r}",
+                    f"if {s} > {self.of_leaves(leaves, 0)} {{ {s} = {self.of_leaves(leaves)} }}",
+                )
+                for _ in range(self.random.randrange(1, 3))
+            ]  # fmt: skip
+            over = self.pick(f"{t} < {columns}", f"{t} < {columns}", f"{t} in 1..{columns}")
+            return f"for {over} {{ {'; '.join(steps)} }}"
+
+        loops = "; ".join(loop() for _ in range(self.random.randrange(1, 3)))
+        first = self.pick(f"{own}[{i}]", "0.0", "x", f"{own}[{i}] * x")
+        self.add(f"let {y} = [{{ var ({s}, {r}) = ({first}, 0.5); {loops}; tanh({s} + 0.1 * {r}) }} for {i} < {rows}]")
+        self.vectors.append((y, rows, False))
+
+    def over_time(self) -> None:
+        """A loop around a matrix, whose rows do not meet unless one of them is read in all."""
+        a, rows, columns = self.random.choice(self.matrices)
+        own, shared = self.of_points(rows), self.of_points(columns)
+        u, i, c, t = (self.fresh(prefix) for prefix in "uict")
+        leaves = [
+            *[f"{u}[{i}, {c}]"] * 3, f"{u}[{i}, maximum({c} - 1, 0)]", f"{u}[{i}, {columns} - 1 - {c}]", f"{own}[{i}]",
+            f"{shared}[{c}]", f"{shared}[{t}]", f"{a}[{i}, {t}]", "x", self.pick("0.5", f"{u}[0, {c}]"),
+        ]  # fmt: skip
+        step = f"{u} = [tanh({self.of_leaves(leaves)}) for {i} < {rows}, {c} < {columns}]"
+        self.add(f"var {u} = {self.pick(a, f'{a} * x')}", f"for {t} < {columns} {{ {step} }}")
+        self.matrices.append((u, rows, columns))
+
     def product(self) -> None:
         a, rows, columns = self.random.choice(self.matrices)
         vectors = [v for v, size, _ in self.vectors if size == columns]
@@ -358,5 +408,5 @@ KINDS: list[Callable[[_Program], None]] = [
     _Program.loop, _Program.loop, _Program.conditional, _Program.iteration, _Program.iteration, _Program.stack,
     _Program.sift, _Program.search, _Program.nested, _Program.by_rows, _Program.by_rows, _Program.pairs,
     _Program.gather, _Program.recursion, _Program.lists, _Program.functions, _Program.stored, _Program.called,
-    _Program.product,
+    _Program.product, _Program.recurrences, _Program.recurrences, _Program.over_time,
 ]  # fmt: skip

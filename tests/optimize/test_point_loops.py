@@ -42,6 +42,10 @@ AT_POINTS = {
     "loops around arrays": (
         "{ var (y, v) = (x, zeros(n)); for j < k { v = v - p * sin(y); y = y + c[j] * v }; sum(y ** 2 + v ** 2) }"
     ),
+    "a state that is the one before": (
+        "{ var (y, w) = (x, 0.9 * x); for j < k { (y, w) = ([2.0 * y[i] - w[i] - p * sin(y[i]) for i < n], y) }\n"
+        " sum(y ** 2) + sum(w) }"
+    ),
     "an element fewer than iterations": (
         "= sum({ var y = c[k - 1]; for j in 1..k { y = y * x[i] + c[k - 1 - j] }; y ** 2 } for i < n)"
     ),
@@ -51,6 +55,19 @@ AT_POINTS = {
     "sums of one loop behind those of another": (
         "{ let y = [{ var y = x[i]; for j < k { y = y * c[j] + 1.0 }; y } for i < n]\n"
         " let z = [{ var w = y[i]; for j < k { w = w * c[j] + p }; w } for i < n]; sum(z ** 2) + sum(c ** 3) }"
+    ),
+}
+# name: a function of which the points have rows
+ROWS = {
+    "what a row has": (
+        "{ var h = zeros(n, k); for t < 4 { h = [c[j] * h[i, j] + z[i, j] * p for i < n, j < k] }; sum(h ** 2) }"
+    ),
+    "neighbours in a row": (
+        "{ var u = z; for t < 4 { u = [u[i, j] + p * (u[i, (j + 1) % k] - u[i, j]) for i < n, j < k] }; sum(u ** 2) }"
+    ),
+    "sums of a row": (
+        "{ var u = z; var s = x; for t < 4 { s = [sum(sin(u[i, j]) for j < k) for i < n]\n"
+        " u = [tanh(u[i, j] + s[i]) for i < n, j < k] }; sum(u ** 2) + sum(s) }"
     ),
 }
 # what an iteration needs of all points, or what has another form
@@ -73,7 +90,7 @@ fn main(c: f64[k], x: f64[n], z: f64[n, k], p: f64) -> (f64[k], f64[n], f64[n, k
 
 
 def text(name: str) -> str:
-    return HEAD + {**AT_POINTS, **AROUND_POINTS}[name]
+    return HEAD + {**AT_POINTS, **ROWS, **AROUND_POINTS}[name]
 
 
 def arguments(k: int, n: int) -> list[object]:
@@ -93,7 +110,7 @@ def arrays_of_points(program: anf.Program) -> list[anf.Var]:
     return [p for loop in every for p in loop.params if isinstance(p.type, anf.Array) and n in p.type.shape]
 
 
-@pytest.mark.parametrize("name", [*AT_POINTS, *AROUND_POINTS])
+@pytest.mark.parametrize("name", [*AT_POINTS, *ROWS, *AROUND_POINTS])
 def test_loops_carry_what_one_point_has(name: str) -> None:
     program = optimised(text(name) + GRADIENT)
     assert bool(arrays_of_points(program)) == (
@@ -115,7 +132,7 @@ def test_points_go_in_lanes(name: str) -> None:
     assert program and around and all(loop.lanes > 1 for loop in around)
 
 
-@pytest.mark.parametrize("name", [*AT_POINTS, *AROUND_POINTS])
+@pytest.mark.parametrize("name", [*AT_POINTS, *ROWS, *AROUND_POINTS])
 @pytest.mark.parametrize("size", [(1, 1), (2, 0), (3, 7), (5, 16), (4, 33), (1, 130)])
 def test_the_gradient_is_that_of_the_meaning(name: str, size: tuple[int, int]) -> None:
     program = text(name) + GRADIENT
@@ -125,7 +142,7 @@ def test_the_gradient_is_that_of_the_meaning(name: str, size: tuple[int, int]) -
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", [*AT_POINTS, *AROUND_POINTS])
+@pytest.mark.parametrize("name", [*AT_POINTS, *ROWS, *AROUND_POINTS])
 def test_derivatives(name: str) -> None:
     four_ways(text(name), [3, 4, *arguments(3, 4)])
 
