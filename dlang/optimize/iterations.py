@@ -66,23 +66,30 @@ class Iteration:
 class Rows:
     """Iterations of a loop, `count` from `first` on, as rows of arrays; the last one is the first row if `reversed`.
 
-    So what is read backwards stands in its order.
+    So what is read backwards stands in its order. end: the number behind the last one, if there is one; the sum of
+    first and count may say so in other words.
     """
 
     one: Iteration
     first: anf.Size
     count: anf.Size
     reversed: bool = False
+    end: anf.Size | None = None
+
+    @property
+    def last(self) -> anf.Size:
+        """The number of the last iteration."""
+        return (self.first + self.count if self.end is None else self.end) - 1
 
     @property
     def row(self) -> anf.Size:
         """The row of an iteration, by its number."""
-        at = anf.poly(self.one.number) - self.first
-        return self.count - 1 - at if self.reversed else at
+        number = anf.poly(self.one.number)
+        return self.last - number if self.reversed else number - self.first
 
     def iteration(self, row: anf.Var) -> anf.Size:
         """The number of the iteration of a row."""
-        return self.first + (self.count - 1 - row if self.reversed else row)
+        return self.last - row if self.reversed else self.first + row
 
     def parts(self, view: anf.View) -> anf.View:
         """The view with a row for what each of these iterations sees."""

@@ -13,13 +13,14 @@ factor, or the sum, has a part for each iteration already: then memory grows by 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlang.ir import anf
 from dlang.ir.axes import Location, without
 from dlang.ir.builder import Builder
 from dlang.ir.comprehension_queries import extent, is_zero, without_results
+from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
     count_uses,
     map_blocks,
@@ -34,7 +35,7 @@ from dlang.ir.traverse import (
 from dlang.ir.types import array_type, dtype_of
 from dlang.optimize.contractions import is_product
 from dlang.optimize.iterations import Iteration, Rows
-from dlang.optimize.stores import Where, stored
+from dlang.optimize.stores import stored
 
 
 def sink_products(program: anf.Program) -> anf.Program:
@@ -44,51 +45,67 @@ def sink_products(program: anf.Program) -> anf.Program:
 
 def _function(function: anf.Function) -> anf.Function:
     sizes = {v for p in function.params for v in type_vars(p.type)}
-    return with_body(function, _block(function.body, sizes))
+    return with_body(function, _block(function.body, {anf.poly(v): v for v in sizes}))
 
 
-def _block(block: anf.Block, sizes: set[anf.Var]) -> anf.Block:
+def _block(block: anf.Block, counts: Mapping[anf.Size, anf.Var]) -> anf.Block:
+    """A block without such loops. counts: the numbers that are known to be those of iterations, or 0 for fewer."""
     lets: list[anf.Let] = []
     zeros: set[anf.Var] = set()
+    counts, named = dict(counts), dict[anf.Atom, anf.Size]()
     for let in block.lets:
-        op = map_blocks(let.op, lambda inner: _block(inner, sizes))
+        op = map_blocks(let.op, lambda inner: _block(inner, counts))
         let = with_op(let, let.vars, op)
-        if isinstance(op, anf.For) and not op.early:
-            lets += _loop(let, op, sizes, zeros)
-        else:
-            lets.append(let)
-        if isinstance(op, anf.Comp) and len(let.vars) == 1 and is_zero(op):
-            zeros.add(let.vars[0])
+        match op:
+            case anf.For(early=False):
+                lets += _loop(let, op, counts, zeros)
+                continue
+            case anf.Comp() if len(let.vars) == 1 and is_zero(op):
+                zeros.add(let.vars[0])
+            case anf.IndexExpr(size):
+                named[let.vars[0]] = size
+            case anf.Prim("maximum", (x, anf.Lit(0))):
+                counts.setdefault(named.get(x, anf.poly(x)), let.vars[0])
+            case _:
+                pass
+        lets.append(let)
     return with_lets(block, lets, block.results)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A state of a loop that a comprehension adds to. code: of the value added. kept: the arrays of an iteration in
-    it."""
+    """What a comprehension adds to a state of a loop. into, var: the array before and after. code: of the value added;
+    kept: the arrays of an iteration in it."""
 
     state: int
     at: int
-    result: int
+    into: anf.Var
+    var: anf.Var
+    value: anf.Atom
+    to: anf.Reduce
     code: tuple[anf.Let, ...]
     kept: tuple[anf.Var, ...]
 
 
-def _loop(let: anf.Let, op: anf.For, sizes: set[anf.Var], zeros: set[anf.Var]) -> list[anf.Let]:
+def _loop(let: anf.Let, op: anf.For, counts: Mapping[anf.Size, anf.Var], zeros: set[anf.Var]) -> list[anf.Let]:
     """The lets in the place of a loop."""
     sums = _Finder(op).sums()
     if not sums:
         return [let]
     b = Builder({}, let.span)
+    iterations = op.high - op.low
     with b.scope() as before:
-        iterations = op.high - op.low
-        if iterations.atom is None or iterations.atom not in sizes:
-            iterations = anf.poly(b.prim("maximum", b.size(iterations), anf.Lit(0, "i64"), name="iterations"))
-    deferred = _Deferred(let, op, iterations, sums, zeros)
-    after = deferred.products()
-    if after is None:
+        if iterations.constant is not None:
+            count = anf.poly(max(int(iterations.constant), 0))
+        elif iterations in counts:
+            count = anf.poly(counts[iterations])
+        else:
+            count = anf.poly(b.prim("maximum", b.size(iterations), anf.Lit(0, "i64"), name="iterations"))
+    deferred = _Deferred(let, op, count, sums)
+    products = deferred.products()
+    if not products:
         return [let]
-    loop = deferred.loop()
+    loop, after = deferred.loop(products, zeros)
     return [*before, *deferred.before, loop, *after]
 
 
@@ -102,27 +119,27 @@ class _Finder:
         self.home = {v: at for at, let in enumerate(op.body.lets) for v in let.vars}
 
     def sums(self) -> list[_Sum]:
-        sums = []
-        for state, (param, result) in enumerate(zip(self.op.params, self.op.body.results, strict=True)):
-            if isinstance(param.type, anf.Array) and self.uses.get(param) == 1 and isinstance(result, anf.Var):
-                sums += self.sum(state, param, result)
-        return sums
+        return [s for k, p in enumerate(self.op.params) if isinstance(p.type, anf.Array) for s in self.of_state(k)]
 
-    def sum(self, state: int, param: anf.Var, result: anf.Var) -> list[_Sum]:
-        at = self.home.get(result)
-        if self.uses[result] != 1 or at is None:
-            return []
-        let = self.op.body.lets[at]
-        if not isinstance(let.op, anf.Comp):
-            return []
-        k = let.vars.index(result)
-        d = let.op.destinations[k]
-        if isinstance(d, anf.Reduce) and d.monoid == "sum" and d.into is param:
-            code = tuple(pruned(let.op.body.lets, [let.op.body.results[k]], d.index))
-            kept = self.kept(let.op, code, d)
+    def of_state(self, state: int) -> list[_Sum]:
+        """The sums that an iteration adds to an array one after another, if it does no more with it."""
+        sums: list[_Sum] = []
+        array: anf.Atom | None = self.op.body.results[state]
+        while array is not self.op.params[state]:
+            at = self.home.get(array) if isinstance(array, anf.Var) else None
+            op = None if at is None else self.op.body.lets[at].op
+            if not isinstance(array, anf.Var) or at is None or not isinstance(op, anf.Comp) or self.uses[array] != 1:
+                return []
+            k = self.op.body.lets[at].vars.index(array)
+            d = op.destinations[k]
+            if not isinstance(d, anf.Reduce) or d.monoid != "sum" or d.into is None:
+                return []
+            code = tuple(pruned(op.body.lets, [op.body.results[k]], d.index))
+            kept = self.kept(op, code, d)
             if kept is not None:
-                return [_Sum(state, at, k, code, kept)]
-        return []
+                sums.append(_Sum(state, at, d.into, array, op.body.results[k], d, code, kept))
+            array = d.into
+        return sums[::-1] if self.uses.get(self.op.params[state]) == 1 else []
 
     def kept(self, op: anf.Comp, code: Sequence[anf.Let], d: anf.Destination) -> tuple[anf.Var, ...] | None:
         """The arrays of an iteration that the code reads; None if it needs anything else of the iteration."""
@@ -150,52 +167,33 @@ class _Finder:
 
 
 class _Deferred:
-    """A loop and the products after it."""
+    """A loop and the products after it. arrays: what is kept of the iterations, after the loop."""
 
-    def __init__(
-        self, let: anf.Let, op: anf.For, iterations: anf.Size, sums: Sequence[_Sum], zeros: set[anf.Var]
-    ) -> None:
-        self.let, self.op, self.zeros = let, op, zeros
-        self.sums = list(sums)
+    def __init__(self, let: anf.Let, op: anf.For, iterations: anf.Size, sums: Sequence[_Sum]) -> None:
+        self.let, self.op, self.sums = let, op, sums
         self.one = Iteration.of(op)
-        self.rows = Rows(self.one, op.low, iterations, any(map(self._falls, sums)))
+        self.rows = Rows(self.one, op.low, iterations, any(map(self._falls, sums)), op.high)
         self.stacks = _stacks(let, op, self.one)
         self.before: list[anf.Let] = []
-        self.arrays: dict[anf.Var, anf.Var] = {}  # what is kept of the iterations, after the loop
+        self.arrays: dict[anf.Var, anf.Var] = {}
 
     def _falls(self, s: _Sum) -> bool:
         """Tells whether the parts of an array are read backwards: the last iteration reads the first."""
-        comp = self.op.body.lets[s.at].op
-        assert isinstance(comp, anf.Comp)
         read = [i for let in s.code if isinstance(let.op, anf.Read) for i in let.op.index]
-        entries = map(self.one.opened, (*read, *comp.destinations[s.result].index))
+        entries = map(self.one.opened, (*read, *s.to.index))
         return any(e.terms.get((self.op.index,), 0) < 0 for e in entries)
 
-    def products(self) -> list[anf.Let] | None:
-        """The sums over all iterations at once; None if none of them is a product."""
-        products = []
-        for s in list(self.sums):
-            product = self.product(s)
-            if product is None:
-                self.sums.remove(s)
-            else:
-                products.append(product)
-        return products or None
+    def products(self) -> list[tuple[_Sum, anf.Comp]]:
+        """The sums that are products, over all iterations at once."""
+        return [(s, product) for s in self.sums if (product := self.product(s)) is not None]
 
-    def product(self, s: _Sum) -> anf.Let | None:
+    def product(self, s: _Sum) -> anf.Comp | None:
         comp = self.op.body.lets[s.at].op
         assert isinstance(comp, anf.Comp)
-        d = comp.destinations[s.result]
-        assert isinstance(d, anf.Reduce)
-        start = self.op.init[s.state]
-        assert isinstance(start, anf.Var)
-        body = anf.Block(s.code, (comp.body.results[s.result],))
-        keep = replace(d, into=None if start in self.zeros else start)
+        body = anf.Block(s.code, (s.value,))
         locations = {v: self.stacks.get(v) or Location(self.array(v), (self.rows.row,)) for v in s.kept}
-        whole = self.rows.at_once(anf.Comp(comp.axes, body, (keep,)), locations)
-        if not is_product(whole):
-            return None
-        return anf.Let((self.let.vars[s.state],), whole, self.op.body.lets[s.at].span)
+        whole = self.rows.at_once(anf.Comp(comp.axes, body, (replace(s.to, into=None),)), locations)
+        return whole if is_product(whole) else None
 
     def array(self, var: anf.Var) -> anf.Var:
         if var not in self.arrays:
@@ -203,34 +201,53 @@ class _Deferred:
             self.arrays[var] = anf.fresh(f"{var.name}s", anf.Array(var.type.dtype, (self.rows.count, *var.type.shape)))
         return self.arrays[var]
 
-    def loop(self) -> anf.Let:
-        """The loop without the sums, which keeps what these need."""
-        op, gone = self.op, {s.state: s for s in self.sums}
-        stay = [k for k in range(len(op.params)) if k not in gone]
-        params = [op.params[k] for k in stay]
-        init: list[anf.Atom] = [op.init[k] for k in stay]
-        results = [op.body.results[k] for k in stay]
-        vars = [self.let.vars[k] for k in stay]
+    def loop(self, products: Sequence[tuple[_Sum, anf.Comp]], zeros: set[anf.Var]) -> tuple[anf.Let, list[anf.Let]]:
+        """The loop without the sums that are products, which keeps what these need; and the products behind it."""
+        op, taken = self.op, [s for s, _ in products]
+        without = Renaming({})
+        for s in taken:
+            without.env[s.var] = without.atom(s.into)
+        changed = {s.state for s in taken}
+        ends = [without.atom(r) for r in op.body.results]
+        stay = [k for k in range(len(op.params)) if not (k in changed and ends[k] is op.params[k])]
         lets = list(op.body.lets)
-        for s in sorted(gone.values(), key=lambda s: -s.at):
-            result = lets[s.at].vars.index(op.body.results[s.state])
-            lets[s.at : s.at + 1] = without_results(lets[s.at], (result,))
+        for s in sorted(taken, key=lambda s: -s.at):
+            lets[s.at : s.at + 1] = without_results(lets[s.at], (lets[s.at].vars.index(s.var),))
+        lets = list(without.block(anf.Block(tuple(lets), ())).lets)
+
         row = self.rows.row
-        kept = [v for v in self.arrays if any(v in s.kept for s in self.sums)]
-        tapes: list[tuple[anf.Var, anf.Var, Where]] = []
-        for v in kept:
-            after = self.arrays[v]
-            assert isinstance(after.type, anf.Array)
-            empty, param = anf.fresh(after.name, after.type), anf.fresh(after.name, after.type)
-            self.before.append(anf.Let((empty,), anf.Empty(dtype_of(v), after.type.shape), self.let.span))
-            tapes.append((v, param, lambda shape, index: (row, *index)))
-            init.append(empty)
-            vars.append(after)
-        lets, ends = stored(lets, tapes, results)
-        params += [param for _, param, _ in tapes]
-        results += ends
-        new = anf.For(op.index, op.low, op.high, tuple(params), tuple(init), anf.Block(tuple(lets), tuple(results)))
-        return anf.Let(tuple(vars), new, self.let.span)
+        kept = [v for v in self.arrays if any(v in s.kept for s in taken)]
+        wholes = [self.arrays[v] for v in kept]
+        empties, tapes = ([anf.fresh(v.name, v.type) for v in wholes] for _ in range(2))
+        for empty in empties:
+            made = anf.Empty(dtype_of(empty), array_type(empty).shape)
+            self.before.append(anf.Let((empty,), made, self.let.span))
+        results = [ends[k] for k in stay]
+
+        def to(shape: Sequence[anf.Size], index: Sequence[anf.Size]) -> tuple[anf.Size, ...]:
+            return row, *index
+
+        lets, after = stored(lets, [(v, tape, to) for v, tape in zip(kept, tapes, strict=True)], results)
+        vars = [anf.fresh(v.name, v.type) if k in changed else v for k, v in enumerate(self.let.vars)]
+        new = anf.For(
+            op.index,
+            op.low,
+            op.high,
+            (*[op.params[k] for k in stay], *tapes),
+            (*[op.init[k] for k in stay], *empties),
+            anf.Block(tuple(lets), (*results, *after)),
+        )
+        behind: list[anf.Let] = []
+        last = {s.state: s for s in taken}
+        so_far: dict[int, anf.Atom] = {k: vars[k] if k in stay else op.init[k] for k in changed}
+        for s, product in products:
+            start = so_far[s.state]
+            assert isinstance(start, anf.Var)
+            var = self.let.vars[s.state] if last[s.state] is s else anf.fresh(s.var.name, s.var.type)
+            keep = replace(product.destinations[0], into=None if start in zeros else start)
+            behind.append(anf.Let((var,), replace(product, destinations=(keep,)), self.op.body.lets[s.at].span))
+            so_far[s.state] = var
+        return anf.Let((*[vars[k] for k in stay], *wholes), new, self.let.span), behind
 
 
 def _stacks(let: anf.Let, op: anf.For, one: Iteration) -> dict[anf.Var, Location]:

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dlang
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import Comp, Contract, For, Program
+from dlang.ir.anf import Array, Comp, Contract, For, Program, poly
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
+from tests.ad.four_ways import four_ways
+from tests.meaning import meaning
 from tests.specialize.support import lowered
 
 TEXT = """
@@ -114,3 +117,69 @@ def test_the_gradient_is_that_of_differences(
                 moved[k][at] += step
                 ends.append(f(*moved, xs[:iterations]))
             np.testing.assert_allclose(g[at], (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-8)
+
+
+# name: a program, and whether a loop carries a matrix of the size of the weights
+OF_SEVERAL: dict[str, tuple[str, bool]] = {
+    "twice in an iteration": (
+        """
+fn f(w: f64[m, m], x: f64[n, m], steps: i64) -> f64 {
+  var h = x
+  for t < steps {
+    let k = tanh(h @ w)
+    h = h + 0.1 * tanh((h + 0.5 * k) @ w)
+  }
+  sum(h ** 2)
+}
+""",
+        False,
+    ),
+    "as rows and columns": (
+        """
+fn f(w: f64[m, m], x: f64[n, m], steps: i64) -> f64 {
+  var (u, v) = (x[0], x[n - 1])
+  for t < steps {
+    u = 1.0 / (2.0 + (w @ v) ** 2)
+    v = 1.0 / (2.0 + (transpose(w) @ u) ** 2)
+  }
+  sum(u * v)
+}
+""",
+        False,
+    ),
+    "beside what is no product": (
+        """
+fn f(w: f64[m, m], x: f64[n, m], steps: i64) -> f64 {
+  var h = x
+  for t < steps {
+    h = tanh(h @ w + f64(t))
+    h = h + 0.1 * sum(sin(w * h[0, 0]))
+  }
+  sum(h ** 2)
+}
+""",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_SEVERAL)
+def test_each_of_several_sums_is_a_product(name: str) -> None:
+    text, left = OF_SEVERAL[name]
+    gradient = "fn main(w: f64[m, m], x: f64[n, m], steps: i64) -> f64[m, m] = grad(f)(w, x, steps)\n"
+    made = lowered(text + gradient, "main")
+    program = optimise(made.program, [made.entry.name], verify=True)
+    m = program.functions[made.entry.name].params[0]
+    around = loops(program, made.entry.name)
+    whole = [p for loop in around for p in loop.params if isinstance(p.type, Array) and p.type.shape == (poly(m),) * 2]
+    assert bool(whole) == left
+    for steps in (0, 1, 5):
+        args = [RNG.normal(size=(3, 3)), RNG.normal(size=(2, 3)), steps]
+        wanted = meaning(dlang.compile(text + gradient, backend="interp").main, *args)
+        np.testing.assert_allclose(dlang.compile(text + gradient).main(*args), wanted, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OF_SEVERAL)
+def test_derivatives_of_several_sums(name: str) -> None:
+    text, _ = OF_SEVERAL[name]
+    four_ways(text, [3, 2, RNG.normal(size=(3, 3)), RNG.normal(size=(2, 3)), 2])
