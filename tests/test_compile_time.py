@@ -125,6 +125,12 @@ def _(n: int) -> str:
     return body(["var s = x[0]", *(f"if s > {k}.0 {{ s = sin(s) * x[{k % 8}] }}" for k in range(n))], "s")
 
 
+@program("branches on one condition", 20)
+def _(n: int) -> str:
+    lines = [f"s += if c {{ sin(s) * {k}.5 }} else {{ s * x[{k % 8}] }}" for k in range(n)]
+    return body(["var s = x[0]", "let c = x[1] > 0.0", *lines], "s")
+
+
 @program("branches that choose arrays", 4)
 def _(n: int) -> str:
     return body(["var s = x", *(f"if x[{k % 8}] > {k}.0 {{ s = s * sin(s) }}" for k in range(n))], "sum(s)")

@@ -12,7 +12,8 @@ chose decides by its variant: where a function of two is called, each arm calls 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from itertools import islice
 
 from dlang.ir.anf import Assert, Atom, Block, Construct, If, Let, Lit, Prim, Program, Read, Tag, Token, Var
@@ -45,26 +46,100 @@ def threaded(block: Block) -> Block:
     return map_inner(block, threaded)
 
 
+@dataclass(slots=True)
+class _Run:
+    """Branches on one condition that follow one another, from the last to the first of them.
+
+    All of them become one branch at once, when it is known where they begin: so no arm is made again for each branch.
+
+    at: where the first of them stands among the last lets of the block. steps: for each but the last, the lets that
+    stand between it and the next one and need it, and those of them that the ones behind it need. mentions: the
+    variables that the branches mention. scalar: whether their arms only compute scalars.
+    """
+
+    at: int
+    lets: list[tuple[Let, If]]
+    steps: list[tuple[Sequence[Let], Sequence[Let]]]
+    mentions: set[Var]
+    scalar: bool
+
+    def takes(self, op: If, between: Sequence[Let]) -> list[Let] | None:
+        """The lets before the run that would stand in both arms if a branch on its condition joined; None if they may
+        not."""
+        copied = _slice(between, self.mentions)
+        return copied if _are_few(copied) or not (self.scalar and _is_scalar(op)) else None
+
+    def join(self, let: Let, op: If, between: Sequence[Let], copied: Sequence[Let]) -> None:
+        """Has a branch before the others, with lets between that need it, of which some are copied."""
+        self.lets.append((let, op))
+        self.steps.append((between, copied))
+        self.mentions.update(mentioned(op))
+        for inside in copied:
+            self.mentions.update(mentioned(inside.op))
+        self.scalar = self.scalar and _is_scalar(op)
+
+    def merged(self, uses: Mapping[Var, int]) -> tuple[Let, If, list[Let]]:
+        """One branch for all, and what has to stand behind it. uses: how often what follows needs variables."""
+        lets, steps = self.lets[::-1], self.steps[::-1]
+        behind, vars, left = _left(lets, [let for between, _ in steps for let in between], uses)
+        copied = [needed for _, needed in steps]
+        then = _joined([(let, op.then) for let, op in lets], copied, left)
+        otherwise = _joined([(let, op.otherwise) for let, op in lets], copied, left)
+        first, a = lets[0]
+        op = If(a.condition, then, otherwise, cold=a.cold)
+        return Let(tuple([vars[k] for k in left]), op, first.span), op, behind
+
+
 class _Tail:
     """The last lets of a block, from the end of it to the first of them, and how often they need what is before them.
 
     They are found from the end on: what a branch becomes part of is complete then, and not made again for each branch
     that follows. Most lets come and stay without a merger that asks for uses: `counted` of them are in `uses` so far.
+    Of the branches of a run the first stands for all.
     """
 
     def __init__(self, results: Iterable[Atom]) -> None:
         self.backward: list[Let] = []
         self.counted = 0
         self.uses = Counter(r for r in results if isinstance(r, Var))
+        self.run: _Run | None = None
 
     def beginning_with(self, lets: Sequence[Let]) -> list[Let]:
         """Some lets and those that are here, in order, with branches merged."""
         for let in reversed(lets):
             if isinstance(let.op, If):
-                self.begin_with(let, let.op)
+                self.put(let, let.op)
             else:
                 self.backward.append(let)
+        self.end_run()
         return self.backward[::-1]
+
+    def put(self, let: Let, op: If) -> None:
+        """Puts a branch before the others: into a run with the next one, if that is on the same condition."""
+        at = self.next_branch()
+        if at is not None and isinstance(second := self.backward[at].op, If) and second.condition == op.condition:
+            apart, between = split_by_need(self.backward[:at:-1], let.vars)
+            run = self.run or _Run(at, [(self.backward[at], second)], [], set(mentioned(second)), _is_scalar(second))
+            copied = run.takes(op, between) if _may_pass(apart, op, between) else None
+            if copied is not None and not isinstance(op.condition, Lit):
+                run.join(let, op, between, copied)
+                self.run = run
+                self.take_off(at)
+                self.backward += [let, *reversed(apart)]
+                return
+        self.end_run()
+        self.begin_with(let, op)
+
+    def end_run(self) -> None:
+        """Makes one branch of the run."""
+        run, self.run = self.run, None
+        if run is not None:
+            before = self.backward[run.at + 1 :]
+            self.take_off(run.at)
+            let, op, behind = run.merged(self.needs())
+            self.backward += reversed(behind)
+            self.begin_with(let, op)
+            self.backward += before
 
     def begin_with(self, let: Let, op: If) -> None:
         """Puts a branch before the others; the next one joins one that decides it, if only scalars are computed in
@@ -153,9 +228,15 @@ def _may_copy(copied: Sequence[Let], a: If, b: If) -> bool:
     Not many where the arms only compute scalars: a loop around may choose between what little the arms give, and then
     has lanes.
     """
-    return len(copied) <= figures.DOUBLED or not all(
-        inside.op.IS.scalar for arm in (a.then, a.otherwise, b.then, b.otherwise) for inside in walk(arm)
-    )
+    return _are_few(copied) or not (_is_scalar(a) and _is_scalar(b))
+
+
+def _are_few(copied: Sequence[Let]) -> bool:
+    return len(copied) <= figures.DOUBLED
+
+
+def _is_scalar(op: If) -> bool:
+    return all(inside.op.IS.scalar for arm in (op.then, op.otherwise) for inside in walk(arm))
 
 
 def _merged(
@@ -173,13 +254,7 @@ def _merged(
     between: what needs the earlier one; copied: what of that the later one needs. values: of the later condition. uses:
     how often what follows needs variables.
     """
-    behind = _slice(between, [v for let in between for v in let.vars if uses.get(v, 0) > 0])
-    needed = {v for let in behind for v in _needed(let)}
-    vars = (*first.vars, *second.vars)
-    needed.update([v for v in vars if uses.get(v, 0) > 0])
-    needed.update([v for var in vars if var in needed for v in type_vars(var.type)])
-    spent = {v for v in free_vars(b) if isinstance(v.type, Token)}  # the later branch goes on from the earlier one's
-    left = [k for k, v in enumerate(vars) if v in needed and v not in spent]
+    behind, vars, left = _left([(first, a), (second, b)], between, uses)
     then, otherwise = values
     arms = [
         _continued(first, arm, copied, second, b, value, value is other or other is None, left)
@@ -187,6 +262,21 @@ def _merged(
     ]
     op = If(a.condition, *arms, cold=a.cold)
     return Let(tuple([vars[k] for k in left]), op, first.span), op, behind
+
+
+def _left(
+    lets: Sequence[tuple[Let, If]], between: Sequence[Let], uses: Mapping[Var, int]
+) -> tuple[list[Let], list[Var], list[int]]:
+    """The lets between branches that have to stand behind the one that they become, the variables that all of the
+    branches bind, and the positions of those that are needed."""
+    behind = _slice(between, [v for let in between for v in let.vars if uses.get(v, 0) > 0])
+    needed = {v for let in behind for v in _needed(let)}
+    vars = [v for let, _ in lets for v in let.vars]
+    needed.update([v for v in vars if uses.get(v, 0) > 0])
+    needed.update([v for var in vars if var in needed for v in type_vars(var.type)])
+    # a later branch goes on from the token of an earlier one
+    spent = {v for _, op in lets[1:] for v in free_vars(op) if isinstance(v.type, Token)}
+    return behind, vars, [k for k, v in enumerate(vars) if v in needed and v not in spent]
 
 
 def _value(condition: Atom, first: Let, a: If, between: Sequence[Let], arm: Block, taken: bool) -> bool | None:
@@ -257,10 +347,36 @@ def _continued(
         more += [renaming.let(let) for let in chosen.lets]
         ends = renaming.results(chosen)
     both = (*arm.results, *ends)
-    results = tuple([both[k] for k in left])
+    return _finished([*arm.lets], more, tuple([both[k] for k in left]), copied)
+
+
+def _joined(arms: Sequence[tuple[Let, Block]], copied: Sequence[Sequence[Let]], left: Sequence[int]) -> Block:
+    """One arm for those of branches that follow one another. copied: what stands between each and the next one, and is
+    needed in both arms. left: which of the results of all are needed."""
+    renaming = Renaming({})
+    lets: list[Let] = []
+    results: list[Atom] = []
+    fresh: set[tuple[Var, ...]] = set()
+    for (let, arm), between in zip(arms, [(), *copied], strict=True):
+        renaming.renew = True
+        new = [renaming.let(inside) for inside in between]
+        fresh.update([inside.vars for inside in new])
+        renaming.renew = False
+        lets += [*new, *[renaming.let(inside) for inside in arm.lets]]
+        ends = renaming.results(arm)
+        renaming.env.update(zip(let.vars, ends, strict=True))
+        results += ends
+    return _finished(lets, [], tuple([results[k] for k in left]), fresh)
+
+
+def _finished(
+    before: Sequence[Let], lets: Sequence[Let], results: tuple[Atom, ...], copied: Set[tuple[Var, ...]]
+) -> Block:
+    """The block of lets, with branches among the first of them merged. copied: what the results of some bind that stand
+    in other arms, too."""
     tail = _Tail(results)
-    tail.backward += reversed(more)
-    lets = tail.beginning_with(arm.lets)
-    while lets and lets[-1].vars in copied and lets[-1].vars[0] not in ends:  # what merged further in has no use for
-        lets.pop()
-    return Block(tuple(lets), results)
+    tail.backward += reversed(lets)
+    merged = tail.beginning_with(before)
+    while merged and merged[-1].vars in copied and merged[-1].vars[0] not in results:
+        merged.pop()  # what merged further in has no use for
+    return Block(tuple(merged), results)

@@ -9,6 +9,7 @@ import pytest
 
 import dlang
 from dlang.ir.anf import Construct, If, Tag
+from dlang.ir.verify import verify
 from dlang.optimize.jump_threading import jump_threading
 from dlang.pipeline import optimise
 from tests.counting import calls
@@ -78,3 +79,37 @@ def test_the_work_is_linear_in_the_number_of_early_returns() -> None:
     work(2)  # what is made once
     few, more, most = map(work, (12, 24, 48))
     assert most - more < 2.2 * (more - few)
+
+
+ON_ONE_CONDITION = """
+fn f(x: f64[8], c: bool) -> f64 {
+  var s = x[0]
+  var t = x
+  var kept = 0.0
+  for k < 2 {
+    if c { s = s * 2.0; print("{s}") }
+    let between = sin(s)
+    if c { kept = kept + between } else { print("{between}") }
+    let twice = between * 2.0
+    if c { t[k] = twice + s } else { if s > 0.5 { t[k + 1] = kept } }
+    if c { s = s + t[1] } else { s = s - 1.0; print("{t[1]}") }
+    s = s + twice
+  }
+  s + kept + sum(t)
+}
+"""
+
+
+def test_branches_on_one_condition_in_a_row_become_one(capfd: pytest.CaptureFixture[str]) -> None:
+    made = lowered(ON_ONE_CONDITION, "f")
+    name = made.entry.name
+    after = jump_threading(made.program)
+    verify(after)
+    assert count(made.program, If) == 5 and count(after, If) == 2
+    x = np.linspace(0.3, 1.0, 8)
+    for c in (True, False):
+        found = []
+        for program in (made.program, after):
+            found.append((run(program, [x, np.bool_(c)], name), capfd.readouterr().out))
+        assert_same(found[0][0], found[1][0])
+        assert found[0][1] == found[1][1] != ""
