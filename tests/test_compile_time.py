@@ -275,6 +275,14 @@ def _(n: int) -> str:
     return body(["let e = if x[0] > 0.0 { A0(x[1]) } else { A1(x[2]) }"], "g(e)", before)
 
 
+@program("arms of a recursion over nodes", 10)
+def _(n: int) -> str:
+    variants = ", ".join(f"A{k}(E, E)" for k in range(n))
+    arms = "\n".join(f"  A{k}(a, b) => g(a, z) * {k}.5 + g(b, z)," for k in range(n))
+    before = f"enum E {{ {variants}, End(f64) }}\nfn g(e: E, z: f64) -> f64 = match e {{\n{arms}\n  End(y) => y * z\n}}"
+    return body([], "g(A0(End(x[1]), A1(End(x[2]), End(x[3]))), x[0])", before)
+
+
 @program("arms for numbers", 17)
 def _(n: int) -> str:
     arms = "\n".join(f"  {k} => sin(y) + {k}.0," for k in range(n))

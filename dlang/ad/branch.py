@@ -5,9 +5,9 @@
 The cotangents of what the arms use from outside go in and come out, so an arm that adds to one element of an array
 costs one element. One that is zero so far stays so: an arm whose result continues an array of outside continues ȳ in
 place as x̄, and what neither arm adds to goes past the branch. Only where one arm adds to a zero does the other build
-it. What the adjoint of an arm needs from the arm itself, the branch returns as further results; the other arm returns
-dummies in their place. Arrays among them are in a node, and their dummy is none, where they may be larger than what
-there is anyhow, and in loops.
+it. What the adjoint of an arm needs from the arm itself, the branch returns as further results. One serves both arms
+where both need a scalar of its type; in the place of others the other arm returns a dummy. Arrays among them are in a
+node, and their dummy is none, where they may be larger than what there is anyhow, and in loops.
 
 Where ȳ is known before the branch runs, as that of a branch in which a function ends, each arm computes its adjoint
 behind itself. Then nothing is saved, and branches inside of one another, as early returns are, cost what they contain.
@@ -26,7 +26,7 @@ from dlang.ir.affine import outgrows
 from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Size, Var, fresh, poly
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming, substitute
-from dlang.ir.traverse import bound_vars, free_vars, mentioned, pruned_block, type_vars, with_op
+from dlang.ir.traverse import block_mentions, bound_vars, free_vars, mentioned, pruned_block, type_vars, with_op
 from dlang.ir.types import I64, product
 
 
@@ -141,7 +141,7 @@ def _save(
     in_memory = scope.sink is None or scope.sink.private  # at a point of a comprehension it stays in a register
     saved: list[list[Var]] = []
     sizes: list[dict[Var, int]] = []  # scalars that an arm returns already, and their positions among its results
-    outside: list[Var] = []
+    names: list[list[Var]] = []  # of what is saved, outside
     backward: list[Block] = []
     for a, block in zip(arms, blocks, strict=True):
         # A scalar that the branch returns already stands for itself; sizes must: the types of cotangents have them.
@@ -182,8 +182,8 @@ def _save(
                 saved_apart = [v for v in mine if v not in together.saved and v not in sizes_of_types]
                 mine = [*saved_apart, _made(b, together, a)]
         inner = _only_saved(mine, a)
-        for v in mine:
-            outside.append(v if v in inner else renaming.bind(v))
+        outside = [v if v in inner else renaming.bind(v) for v in mine]
+        names.append(outside)
         saved.append([inner.get(v, v) for v in mine])
         with b.scope() as opening:
             if together is not None:
@@ -191,16 +191,45 @@ def _save(
                 together.compute(b, sizes_of_types, bound, renaming)
         block = renaming.copied(block, inside)
         backward.append(Block((*opening, *block.lets), block.results))
+    pairs = _shared(*names)
+    few = min((0, 1), key=lambda k: len(block_mentions(backward[k])[0]))
+    common = {names[few][pair[few]]: names[1 - few][pair[1 - few]] for pair in pairs}
+    backward[few] = substitute(backward[few], common)
     forward = []
     for k, a in enumerate(arms):
+        values = {names[1 - k][pair[1 - k]]: saved[k][pair[k]] for pair in pairs}
         with b.scope() as lets:
             for let in a.forward:
                 b.append(let)
             results = list(a.results)
             for j, mine in enumerate(saved):
-                results += mine if j == k else dummies(b, mine, {r: a.results[at] for r, at in sizes[j].items()})
+                if j == k:
+                    results += [v for v, name in zip(mine, names[j], strict=True) if name not in common]
+                    continue
+                blanks = dummies(b, mine, {r: a.results[at] for r, at in sizes[j].items()})
+                others = zip(mine, names[j], blanks, strict=True)
+                results += [values.get(name, blank) for _, name, blank in others if name not in common]
         forward.append(Block(tuple(lets), tuple(results)))
+    outside = [name for name in (*names[0], *names[1]) if name not in common]
     return If(op.condition, *forward), outside, (backward[0], backward[1])
+
+
+def _shared(then: Sequence[Var], otherwise: Sequence[Var]) -> list[tuple[int, int]]:
+    """The positions of what one result serves for: something of each arm, as just one of them runs.
+
+    So a branch with many arms inside of one another saves as much as one of these does, and hands on no more. Sizes
+    have a name of their own, as types mention them, and so have arrays.
+    """
+    free: dict[str, list[int]] = {}
+    for k, v in enumerate(otherwise):
+        if isinstance(v.type, Scalar) and v.type != I64:
+            free.setdefault(v.type.dtype, []).append(k)
+    waiting = {dtype: iter(positions) for dtype, positions in free.items()}
+    pairs: list[tuple[int, int]] = []
+    for k, v in enumerate(then):
+        if isinstance(v.type, Scalar) and (other := next(waiting.get(v.type.dtype, iter(())), None)) is not None:
+            pairs.append((k, other))
+    return pairs
 
 
 def _elements(vars: Iterable[Var]) -> Size:

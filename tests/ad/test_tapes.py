@@ -60,3 +60,19 @@ def test_a_loop_that_prints_runs_once_and_keeps_a_node_for_each_iteration() -> N
     program = optimised(text)
     assert nodes(program) == 2  # the empty list, and one that is longer by an iteration
     assert sum(isinstance(let.op, While) for f in program.functions.values() for let in walk(f.body)) == 2
+
+
+def test_arms_of_which_one_runs_take_turns_with_what_they_save() -> None:
+    arms = "\n".join(f"  A{k}(a, b) => g(a, z) * {k}.5 + g(b, z) * sin(z)," for k in range(6))
+    variants = ", ".join(f"A{k}(E, E)" for k in range(6))
+    text = f"""
+    enum E {{ {variants}, End(f64) }}
+    fn g(e: E, z: f64) -> f64 = match e {{
+    {arms}
+      End(y) => y * z * z
+    }}
+    fn f(e: E, z: f64) -> f64 = grad(|z: f64| g(e, z))(z)
+    """
+    program = optimised(text)
+    made = [let.op for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, Construct)]
+    assert max(len(op.args) for op in made) == 6  # the variant, z and its sine, the result of a call, and two tapes
