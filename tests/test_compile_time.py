@@ -98,6 +98,12 @@ def _(n: int) -> str:
     return body(["var s = x[0]", *("s += g(s)" for _ in range(n))], "s", before)
 
 
+@program("functions in a function", 32)
+def _(n: int) -> str:
+    lines = [f"fn g{k + 1}(y: f64) -> f64 = g{k}(sin(y) * {k}.5)" for k in range(n)]
+    return body(["fn g0(y: f64) -> f64 = y * 1.5", *lines], f"g{n}(x[1])")
+
+
 @program("generic functions", 4)
 def _(n: int) -> str:
     before = "\n".join(f"fn g{k}(y) = sin(y) * {k}.0" for k in range(n))

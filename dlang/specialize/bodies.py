@@ -149,8 +149,9 @@ def check_sizes(e: Emitter, closure: ClosureV, args: Sequence[Value]) -> None:
     """Ends the run where a size variable of a function that is called stands for a negative number: it was given for a
     `size` parameter, or solved for, as n is -1 where an `f64[n + 1]` has no elements.
     """
-    arrays = set(sizes_of_arrays(closure, args))
-    for v, size in scheme_sizes(closure):
+    given = list(scheme_sizes(closure))
+    arrays = set(sizes_of_arrays(closure, args)) if given else ()
+    for v, size in given:
         if size not in arrays:
             name = closure.decl.name if closure.decl is not None else "lambda"
             e.checked_size(size, f"the size `{v.name}` of `{name}`" if v.name else f"a size of `{name}`")

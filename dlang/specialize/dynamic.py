@@ -35,6 +35,7 @@ from dlang.specialize.values import (
     TupleV,
     Value,
     code_of,
+    codes_in,
     contains_function,
     leaves,
     parts,
@@ -253,9 +254,7 @@ def type_of_closure(f: Frame, closure: ClosureV) -> MonoFn:
 
 def without_itself(f: Frame, code: object, v: Value) -> Value:
     """Makes closures of a function's own code among its captures dynamic: so their nesting is bounded."""
-    if not contains_function(v) or isinstance(v, DynamicV):
-        return v
-    if isinstance(v, Many):
+    if code not in codes_in(v):
         return v
     inner = with_parts(v, [without_itself(f, code, p) for p in parts(v)])
     if isinstance(inner, ClosureV) and code_of(inner) == code:

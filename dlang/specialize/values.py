@@ -7,7 +7,7 @@ run time. An array of structures is one array per leaf, each with the axes of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from dlang.diagnostics import Span
@@ -126,6 +126,7 @@ class ClosureV:
     bindings: Bindings
     decl: core.FnDecl | None = None
     forwards: bool = False
+    codes: frozenset[object] | None = field(default=None, init=False, compare=False, repr=False)  # see `codes_in`
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +379,21 @@ def shape_key(v: Value, size: Callable[[Size], object]) -> object:
 def code_of(closure: ClosureV) -> object:
     """Returns the identity of a function's code."""
     return closure.decl if closure.decl is not None else (closure.span.source, closure.span.start, closure.span.end)
+
+
+def codes_in(v: Value) -> frozenset[object]:
+    """The code of the functions in a value that is no array, those that they captured included; found once for each."""
+    match v:
+        case ScalarV() | ArrayV() | Many() | NodeV() | DynamicV():
+            return frozenset()
+        case ClosureV():
+            codes = v.codes
+            if codes is None:
+                codes = frozenset((code_of(v),)).union(*map(codes_in, parts(v)))
+                object.__setattr__(v, "codes", codes)
+            return codes
+        case _:
+            return frozenset[object]().union(*map(codes_in, parts(v)))
 
 
 # ---- types and values ------------------------------------------------------------------------------------------------
