@@ -332,6 +332,12 @@ def _(n: int) -> str:
     return body(["let s = x[0]"], code)
 
 
+@program("branches in a chain that choose arrays", 5)
+def _(n: int) -> str:
+    code = nested(n, lambda k, t: f"if u[0] > {k}.0 {{ u = sin(u * {k}.5) * exp(u) * u }} else {{ {t} }}", "u = u * x")
+    return body(["var u = x", "for i < 8 {", code, "}"], "sum(u)")
+
+
 @program("choices in choices")
 def _(n: int) -> str:
     return body(["let s = x[0]"], nested(n, lambda k, t: f"where(s > {k}.0, sin(s * {k}.5), {t})"))

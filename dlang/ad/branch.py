@@ -6,7 +6,7 @@ The cotangents of what the arms use from outside go in and come out, so an arm t
 costs one element. One that is zero so far stays so: an arm whose result continues an array of outside continues ȳ in
 place as x̄, and what neither arm adds to goes past the branch. Only where one arm adds to a zero does the other build
 it. What the adjoint of an arm needs from the arm itself, the branch returns as further results. One serves both arms
-where both need a scalar of its type; in the place of others the other arm returns a dummy. Arrays among them are in a
+where both need something of its type; in the place of others the other arm returns a dummy. Arrays among them are in a
 node, and their dummy is none, where they may be larger than what there is anyhow, and in loops.
 
 Where ȳ is known before the branch runs, as that of a branch in which a function ends, each arm computes its adjoint
@@ -23,11 +23,11 @@ from dlang.ad.scope import ArmWithAdjoint, Contribution, NoParallelAdjoint, Scop
 from dlang.ad.tape import Bundle, bundle, given
 from dlang.ir import anf
 from dlang.ir.affine import outgrows
-from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Size, Var, fresh, poly
+from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Size, Type, Var, fresh, poly
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import block_mentions, bound_vars, free_vars, mentioned, pruned_block, type_vars, with_op
-from dlang.ir.types import I64, product
+from dlang.ir.types import I64, dtype_of, product
 
 
 @dataclass(slots=True)
@@ -177,7 +177,7 @@ def _save(
             block, mine, bound = substitute(block, copies), [*mine, *copies.values()], bound | {*copies.values()}
             large = [v for v in mine if isinstance(v.type, Array) and product(v.type.shape).constant is None]
             if large and (scope.in_loop or outgrows(_elements(large), _elements((*free_vars(op), *let.vars)))):
-                together = bundle(large, a.forward, scope.nodes.datatypes, "arm.0", "what a derivative saves of an arm")
+                together = bundle(large, a.forward, scope.nodes)
                 sizes_of_types = together.computed(mine, bound)
                 saved_apart = [v for v in mine if v not in together.saved and v not in sizes_of_types]
                 mine = [*saved_apart, _made(b, together, a)]
@@ -191,7 +191,7 @@ def _save(
                 together.compute(b, sizes_of_types, bound, renaming)
         block = renaming.copied(block, inside)
         backward.append(Block((*opening, *block.lets), block.results))
-    pairs = _shared(*names)
+    pairs = _shared(names[0], names[1], scope)
     few = min((0, 1), key=lambda k: len(block_mentions(backward[k])[0]))
     common = {names[few][pair[few]]: names[1 - few][pair[1 - few]] for pair in pairs}
     backward[few] = substitute(backward[few], common)
@@ -214,20 +214,23 @@ def _save(
     return If(op.condition, *forward), outside, (backward[0], backward[1])
 
 
-def _shared(then: Sequence[Var], otherwise: Sequence[Var]) -> list[tuple[int, int]]:
+def _shared(then: Sequence[Var], otherwise: Sequence[Var], scope: Scope) -> list[tuple[int, int]]:
     """The positions of what one result serves for: something of each arm, as just one of them runs.
 
-    So a branch with many arms inside of one another saves as much as one of these does, and hands on no more. Sizes
-    have a name of their own, as types mention them, and so have arrays.
+    So a branch with many arms inside of one another saves as much as one of these does, and hands on no more. What is
+    known of a variable by its name has one of its own: a size, and a version of an array that a loop carries.
     """
-    free: dict[str, list[int]] = {}
+    known = scope.lasting.finals.keys() | scope.chosen.keys() | scope.fleeting
+    free: dict[Type, list[int]] = {}
     for k, v in enumerate(otherwise):
-        if isinstance(v.type, Scalar) and v.type != I64:
-            free.setdefault(v.type.dtype, []).append(k)
-    waiting = {dtype: iter(positions) for dtype, positions in free.items()}
+        free.setdefault(v.type, []).append(k)
+    waiting = {type: iter(k for k in positions if otherwise[k] not in known) for type, positions in free.items()}
     pairs: list[tuple[int, int]] = []
     for k, v in enumerate(then):
-        if isinstance(v.type, Scalar) and (other := next(waiting.get(v.type.dtype, iter(())), None)) is not None:
+        if v in known or dtype_of(v) == "i64":
+            continue
+        other = next(waiting.get(v.type, iter(())), None)
+        if other is not None:
             pairs.append((k, other))
     return pairs
 

@@ -61,6 +61,7 @@ class Conversions:
     datatypes: dict[str, anf.Datatype]
     held: set[str]  # the datatypes that hold floats
     made: dict[tuple[str, str], str] = field(default_factory=dict)
+    arms: str | None = None  # the datatype of what arms save: see `bundle`
 
     @staticmethod
     def of(functions: dict[str, anf.Function], datatypes: dict[str, anf.Datatype]) -> Conversions:

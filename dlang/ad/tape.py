@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dlang.ad.conversions import retyped
+from dlang.ad.conversions import Conversions, retyped
 from dlang.ad.inlining import unused
 from dlang.ad.rematerialise import rematerialised
 from dlang.ad.scope import Scope, dummy, numeric
@@ -286,13 +286,20 @@ class Bundle:
                 renaming.env[v] = b.size(renaming.size(self.types.size(poly(v))))
 
 
-def bundle(vars: Sequence[Var], lets: Sequence[Let], datatypes: dict[str, Datatype], name: str, label: str) -> Bundle:
-    """A node for variables, of a datatype of its own with one variant. lets: what defines sizes among them."""
+def bundle(vars: Sequence[Var], lets: Sequence[Let], nodes: Conversions) -> Bundle:
+    """A node for variables that an arm saves. lets: what defines sizes among them.
+
+    It is a variant of its own of a datatype that all arms share, so that one variable serves for the nodes of arms of
+    which just one runs.
+    """
     types = Renaming(dict(defined_sizes(lets)))
     saved = with_all_sizes(vars, types)
-    name = unused(name, datatypes)
-    variant = Variant(name, 0, "Saved", fields_of(saved, types))
-    datatypes[name] = Datatype(name, (variant,), label)
+    if nodes.arms is None:
+        nodes.arms = unused("arm.0", nodes.datatypes)
+        nodes.datatypes[nodes.arms] = Datatype(nodes.arms, (), "what a derivative saves of an arm")
+    others = nodes.datatypes[nodes.arms].variants
+    variant = Variant(nodes.arms, len(others), f"Saved{len(others)}", fields_of(saved, types))
+    nodes.datatypes[nodes.arms] = replace(nodes.datatypes[nodes.arms], variants=(*others, variant))
     return Bundle(tuple(saved), variant, types)
 
 

@@ -7,7 +7,7 @@ import pytest
 from dlang.diagnostics import Source
 from dlang.driver import check, errors_of, lower
 from dlang.dump_ir import request
-from dlang.ir.anf import Construct, Program, While
+from dlang.ir.anf import Construct, For, Program, While
 from dlang.ir.traverse import walk
 
 CHOICE = "fn choice(v: f64) -> f64 = if v > 0.0 { v * v * exp(v) } else { sin(v) * v }\n"
@@ -76,3 +76,17 @@ def test_arms_of_which_one_runs_take_turns_with_what_they_save() -> None:
     program = optimised(text)
     made = [let.op for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, Construct)]
     assert max(len(op.args) for op in made) == 6  # the variant, z and its sine, the result of a call, and two tapes
+
+
+@pytest.mark.parametrize("size", ["8", "n"])
+def test_arrays_of_arms_of_which_one_runs_share_the_tapes_of_a_loop(size: str) -> None:
+    def loops(arms: int) -> list[For]:
+        code = "u = u * x"
+        for k in range(arms):
+            code = f"if u[0] > {k}.0 {{ u = sin(u * {k}.5) * exp(u) * u }} else {{ {code} }}"
+        text = f"fn loss(x: f64[{size}]) -> f64 {{ var u = x; for i < 8 {{ {code} }}; sum(u) }}\n"
+        program = optimised(f"{text}fn f(x: f64[{size}]) -> f64[{size}] = grad(loss)(x)")
+        return [let.op for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, For)]
+
+    few, many = (max(len(op.params) for op in loops(arms)) for arms in (2, 6))
+    assert many == few
