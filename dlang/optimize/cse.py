@@ -6,6 +6,7 @@ first stays. Results that a comprehension or branch gives twice become one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dlang.ir import anf
@@ -27,16 +28,20 @@ def _function(function: anf.Function) -> anf.Function:
 
 @dataclass(slots=True)
 class _Nest:
-    """An operation with blocks. Its key takes a walk, so it is made when there is another of the same outline."""
+    """An operation with blocks. Its key takes a walk, so it is made when there is another of the same outline.
+
+    certified: numbers that checks give, and what they are.
+    """
 
     op: anf.Op
     vars: tuple[anf.Var, ...]
+    certified: Mapping[anf.Var, anf.Atom]
     made: Key | None = None
 
     @property
     def key(self) -> Key:
         if self.made is None:
-            self.made = _key(self.op, self.vars)
+            self.made = _key(_plain(self.op, self.certified), self.vars)
         return self.made
 
 
@@ -98,13 +103,10 @@ class _Values(Rewriter):
         if isinstance(op, anf.Comp | anf.If):
             op, vars = self.once(op, vars)
         vars = tuple([self.bind(v) for v in vars])
-        plain = op
-        if self.certified and not self.certified.keys().isdisjoint(mentioned(op)):
-            plain = Renaming(self.certified).op(op)
         if op_blocks(op):
-            equal = self.nest(_Nest(plain, vars))
+            equal = self.nest(_Nest(op, vars, self.certified))
         else:
-            key = _key(plain, vars)
+            key = _key(_plain(op, self.certified), vars)
             equal = self.known.get(key)
             if equal is None:
                 self.known[key] = vars
@@ -121,7 +123,7 @@ class _Values(Rewriter):
 
     def nest(self, new: _Nest) -> tuple[anf.Var, ...] | None:
         """Returns the variables that an equal operation with blocks binds; records this one if there is none."""
-        outline = _outline(new.op, len(new.vars))
+        outline = _outline(new)
         equal = self.nests.setdefault(outline, _Alike()).find(new)
         if equal is None:
             self.nested.append(outline)
@@ -168,15 +170,30 @@ def _key(op: anf.Op, vars: tuple[anf.Var, ...]) -> Key:
     return keys.op(op), _types(keys, vars)
 
 
-def _outline(op: anf.Op, results: int) -> Key:
+def _plain(op: anf.Op, certified: Mapping[anf.Var, anf.Atom]) -> anf.Op:
+    """The operation with the numbers in the place of those that checks give for them."""
+    return op if not certified or certified.keys().isdisjoint(mentioned(op)) else Renaming(certified).op(op)
+
+
+def _outline(nest: _Nest) -> Key:
     """Returns a key that equal operations have in common, found without looking into the blocks of their blocks."""
+    op = nest.op
     code = tuple([tuple([_outlined(let.op) for let in b.lets]) for b in op_blocks(op)])
     if not isinstance(op, anf.Comp):
-        return type(op), results, code
+        return type(op), len(nest.vars), code
     first = op.body.lets[0].op if op.body.lets else None  # a comprehension binds no arrays before it
     array = first.array if isinstance(first, anf.Read) else None
-    extent = (frozenset(op.axes[0].lows), frozenset(op.axes[0].highs)) if op.axes else None
-    return anf.Comp, results, code, array, len(op.axes), extent
+    extent = None
+    if op.axes:
+        numbers = {v: anf.poly(nest.certified[v]) for v in _mentioned_by(op.axes[0]) if v in nest.certified}
+        extent = tuple(
+            [frozenset([s.substitute(numbers.get) for s in ends]) for ends in (op.axes[0].lows, op.axes[0].highs)]
+        )
+    return anf.Comp, len(nest.vars), code, array, len(op.axes), extent
+
+
+def _mentioned_by(axis: anf.Axis) -> list[anf.Var]:
+    return [v for size in (*axis.lows, *axis.highs) for v in size.atoms()]
 
 
 def _outlined(op: anf.Op) -> str:

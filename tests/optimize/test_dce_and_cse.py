@@ -28,7 +28,9 @@ from dlang.ir.builder import Builder, f64, i64, text
 from dlang.ir.verify import verify
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
+from tests.counting import calls
 from tests.optimize.programs import F64, I64, assert_same, count, run, through
+from tests.specialize.support import lowered
 
 
 def vector(b: Builder) -> Array:
@@ -237,3 +239,16 @@ def test_sizes_that_become_equal_make_their_arrays_equal() -> None:
     p = through(Program({"f": b.function("f", [s])}), cse, dce)
     verify(p)
     assert count(p, Comp) == 2 and run(p, [7]) == [5.0]
+
+
+def test_the_work_is_linear_in_the_depth_of_branches_that_read_at_a_place_that_was_checked() -> None:
+    def work(depth: int) -> int:
+        code = "u = u + x"
+        for k in range(depth):
+            code = f"if u[j] > {k}.5 {{ u = u * x\n {code} }}"
+        program = lowered(f"fn f(x: f64[n], j: i64) -> f64[n] {{ var u = x\n {code}\n u }}", "f").program
+        return calls(lambda: cse(program))
+
+    work(2)  # what is made once
+    few, more, most = map(work, (8, 16, 32))
+    assert most - more < 2.2 * (more - few)
