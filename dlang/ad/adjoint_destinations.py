@@ -368,12 +368,18 @@ def _joins(p: _Placement, group: _Group | None, c: Contribution) -> bool:
 
 def _add_later(p: _Placement, c: Contribution, axes: tuple[anf.Axis, ...]) -> None:
     """Adds what is read of sums that another pass makes."""
-    group = p.later.setdefault(axes, _Group(Change(axes, {}), p.lets))
-    if not _joins(p, group, c):
-        bar = anf.fresh(f"{c.array.name}_bar", c.array.type)
-        group.results.append((bar, c.g, anf.Reduce(array_type(c.array).shape, c.index)))
-        p.bars[c.array].append(bar)
-        p.mine.add(bar)
+    if _joins(p, p.later.get(axes), c):
+        return
+    shape, over = array_type(c.array).shape, {a.var for a in axes}
+    into = _into(p, c.array, shape, over)[0] if p.box is not None and over <= p.box.keys() else None
+    bar = anf.fresh(f"{c.array.name}_bar", c.array.type)
+    keep = anf.Reduce(shape, c.index, "sum", into)
+    if into is not None and into in _made_later(p):
+        p.after.append((Change(axes, {}), p.lets, bar, c.g, keep))
+    else:
+        p.later.setdefault(axes, _Group(Change(axes, {}), p.lets)).results.append((bar, c.g, keep))
+    p.bars[c.array].append(bar)
+    p.mine.add(bar)
 
 
 def _add_end(p: _Placement, c: Contribution, axes: tuple[anf.Axis, ...]) -> None:

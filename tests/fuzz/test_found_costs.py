@@ -153,6 +153,13 @@ MAIN {
   sum(d)
 }
 """,
+    "neighbours at a border that is repeated, in a loop, differentiated twice": """
+MAIN {
+  var u = m * x
+  for t < k { u = [sin(u[i, maximum(c - 1, 0)] * u[i, c]) for i < n, c < k] }
+  sum(u * u)
+}
+""",
     "distances from sums by labels are added up by labels": """
 MAIN {
   let label = [i64(4.0 * v) for v in p]
