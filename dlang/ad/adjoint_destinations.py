@@ -48,6 +48,7 @@ from dlang.ir.affine import (
     linear,
     nonempty,
     rebase,
+    slope,
     solved_axes,
 )
 from dlang.ir.traverse import pruned, used_by, walk
@@ -180,7 +181,8 @@ def _decide(p: _Placement, c: Contribution) -> None:
         keep = anf.Reduce(shape, index, "sum", into)
         if into is None and inside and _joins(p, p.groups.get(None), c):
             return
-        if apart and inside and not by_data and (summed := _summed(p, over, c.g)) is not None:
+        wide = apart and inside and not by_data
+        if wide and (summed := _summed(p, over, c.g) or _summed_around(p, over, c.g, index, shape)) is not None:
             p.after.append((*summed[:2], bar, summed[2], keep))
         else:
             if not inside:
@@ -534,7 +536,28 @@ def _summed(p: _Placement, over: set[anf.Var], g: anf.Atom) -> tuple[Change, Seq
     The sums are made with whatever else is computed at the primal's own points. None if the axes depend on the others,
     or if it is as cheap to compute the cotangents again.
     """
-    space = _over(p, over)
+    return _summed_at(p, _over(p, over), g)
+
+
+def _summed_around(
+    p: _Placement, over: set[anf.Var], g: anf.Atom, index: Sequence[anf.Size], shape: Sequence[anf.Size]
+) -> tuple[Change, Sequence[anf.Let], anf.Atom] | None:
+    """The same over a box around axes that depend on the others, which is no larger than all points together; None if
+    it has points at which there is no element."""
+    if p.box is None:
+        return None
+    box, names = p.box, [a.var for a in p.axes]
+    axes = [a for a in p.axes if a.var in over]
+    for bound in [b for a in axes for b in (*a.lows, *a.highs)]:
+        if any(slope(bound, v) not in (1, -1) for v in axes_of(bound, names)):
+            return None
+    space = [anf.Axis(a.var, (box[a.var][0],), (box[a.var][1] + 1,)) for a in axes]
+    return _summed_at(p, space, g) if p.scope.known.within(space).inside(index, shape) else None
+
+
+def _summed_at(
+    p: _Placement, space: list[anf.Axis] | None, g: anf.Atom
+) -> tuple[Change, Sequence[anf.Let], anf.Atom] | None:
     if space is None:
         return None
     computed = any(isinstance(let.op, anf.Prim) or let.op.IS.long for let in pruned(p.lets, [g]))

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dlang
 from dlang.ad.residuals import Residuals, written
 from dlang.host.effects import Host
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import Program
+from dlang.ir.anf import Prim, Program
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
+from tests.meaning import meaning
 from tests.specialize.support import lowered
 
 
@@ -125,6 +127,28 @@ def test_reads_of_one_array_share_what_their_gradients_compute() -> None:
         assert np.isclose((above - below) / 2e-6, along, rtol=1e-6, atol=1e-9)
     assert max(ratios) <= 6, ratios
     assert sizes[-1] <= 2.2 * sizes[-2], sizes
+
+
+PAIRS = {
+    "below": "for i < n { for j in i + 1..n { BODY } }",
+    "above": "for i < n { for j in 0..i { BODY } }",
+    "near": "for i < n { for j in i..minimum(i + 3, n) { BODY } }",
+}
+OF_PAIR = "let d = r[i] - r[j]; let s = sum(d * d); e += sin(s) * exp(-s) * tanh(s)"
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_what_pairs_of_rows_add_to_shares_what_it_takes_to_compute(name: str) -> None:
+    """A pair's functions are computed once, though each of the three numbers of both rows gets a part."""
+    loops = PAIRS[name].replace("BODY", OF_PAIR)
+    text = f"fn f(r: f64[n, 3]) -> f64 {{ var e = 0.0; {loops}; e }}\nfn g(r: f64[n, 3]) -> f64[n, 3] = grad(f)(r)\n"
+    made, _ = program(text, "g")
+    heavy = [let for f in made.functions.values() for let in walk(f.body) if isinstance(let.op, Prim)]
+    assert sum(let.op.name == "exp" for let in heavy if isinstance(let.op, Prim)) == 1
+    x = np.random.default_rng(0).normal(size=(7, 3))
+    np.testing.assert_allclose(
+        result(text, "g", [7, x]), meaning(dlang.compile(text, backend="interp").g, x), rtol=1e-9, atol=1e-12
+    )
 
 
 # ---- matrices of derivatives share the primal ------------------------------------------------------------------------
