@@ -299,6 +299,8 @@ def _loop(unit: Unit, op: anf.For) -> Way | None:
     op = _with_sums(op)
     if not within.loop(op) or within.size is None or within.size.mentions(bound_vars(op)):
         return None
+    if any(array_type(v).shape[s] != within.size for v, s in within.split.items() if s is not None):
+        return None
     needs: dict[tuple[anf.Var, Split], None] = {}
     continues: set[anf.Var] = set()
     for p, first in zip(op.params, op.init, strict=True):

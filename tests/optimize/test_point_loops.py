@@ -79,6 +79,10 @@ AROUND_POINTS = {
     "all values before the way back": (
         "{ let y = [{ var y = x[i]; for j < k { y = y * z[i, j] + c[j] }; y } for i < n]; sum(y) ** 2 }"
     ),
+    "arrays of another size that take turns": (
+        "{ var (y, r, s) = (x, c, 2.0 * c); for j < k { y = [y[i] * 0.5 + p for i < n]; (r, s) = (s, r) }\n"
+        " sum(y ** 2) + sum(r * c) }"
+    ),
     "other elements than iterations": (
         "= sum({ var y = x[i]; for j < k { y = y * sin(c[(j * j + 1) % k]) + p }; y } for i < n)"
     ),
@@ -114,7 +118,7 @@ def arrays_of_points(program: anf.Program) -> list[anf.Var]:
 def test_loops_carry_what_one_point_has(name: str) -> None:
     program = optimised(text(name) + GRADIENT)
     assert bool(arrays_of_points(program)) == (
-        name in ("a sum over the points", "neighbours", *list(AROUND_POINTS)[2:3])
+        name in ("a sum over the points", "neighbours", *list(AROUND_POINTS)[2:4])
     )
 
 
