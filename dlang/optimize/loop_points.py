@@ -19,7 +19,16 @@ from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.substitution import substitute
-from dlang.ir.traverse import map_blocks, map_bodies, map_inner, mentioned, with_lets, with_op
+from dlang.ir.traverse import (
+    bound_vars,
+    map_blocks,
+    map_bodies,
+    map_inner,
+    mentioned,
+    outer_mentions,
+    with_lets,
+    with_op,
+)
 from dlang.ir.types import array_type, dtype_of, type_of
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE, identity
@@ -78,14 +87,11 @@ def _points(let: anf.Let, loop: anf.For) -> list[anf.Let]:
                 after.append(anf.Let((var,), anf.Prim(COMBINE[monoid], (first, vars[-1])), let.span))
         values.append(value)
         destinations.append(to)
-    used = {v for inner in lets for v in mentioned(inner.op)} | {v for v in values if isinstance(v, anf.Var)}
-    used |= {v for d in destinations for e in d.index for v in e.atoms()}
-    gone = {v for inner in loop.body.lets for v in inner.vars} - {v for inner in lets for v in inner.vars}
-    if not used.isdisjoint(gone.union(loop.params)):
-        return []
     axis = anf.Axis(loop.index, (loop.low,), (loop.high,))
     comp = anf.Comp((axis,), anf.Block(lets, tuple(values)), tuple(destinations))
-    return [anf.Let(tuple(vars), comp, let.span), *after]
+    made = [anf.Let(tuple(vars), comp, let.span), *after]
+    inside = {*loop.params, *bound_vars(loop.body)}
+    return made if inside.isdisjoint(outer_mentions(anf.Block(tuple(made), let.vars))) else []
 
 
 def _seen_through(block: anf.Block) -> anf.Block:

@@ -11,6 +11,7 @@ from dlang.ir import anf
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from tests.ad.four_ways import four_ways
+from tests.meaning import meaning
 from tests.optimize.programs import same_in_the_end
 from tests.specialize.support import lowered
 
@@ -129,3 +130,22 @@ def test_the_first_iteration_that_fails_is_the_one_reported() -> None:
     with pytest.raises(DlangError) as failed:
         f(np.ones((100, 4)), places)
     assert "index 9 is out of range" in str(failed.value)
+
+
+def test_what_an_arm_multiplies_is_not_what_it_adds_elsewhere() -> None:
+    """The way back through the loop multiplies a number in an arm, and adds the product to another one there."""
+    text = """
+fn f(x: f64[n], b: f64[n], q: i64[n], p: f64, k: i64) -> f64 {
+  var y = x * b
+  for t < k { for i < n { if q[i] > 0 { y[i] = sin(y[i] + p) } } }
+  sum(y * x)
+}
+fn main(x: f64[n], b: f64[n], q: i64[n], p: f64, k: i64) -> (f64[n], f64[n], f64) =
+  grad(f, wrt = (x, b, p))(x, b, q, p, k)
+"""
+    made = lowered(text, "main")
+    optimise(made.program, [made.entry.name], verify=True)
+    args = (RNG.normal(size=9), RNG.normal(size=9), np.arange(9) % 2, 0.3, 3)
+    expected = meaning(dlang.compile(text, backend="interp").main, *args)
+    for found, wanted in zip(dlang.compile(text).main(*args), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9)
