@@ -7,6 +7,7 @@ elements that belong to the values at hand, or possibly all.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -351,14 +352,15 @@ _AT_A_POINT = (anf.Prim, anf.Cast, anf.Read, anf.IndexExpr, anf.If, anf.For, anf
 
 @dataclass(slots=True)
 class _Within:
-    """The comprehensions in a loop, and the size of the first axis, which each of them has. others: of all other axes.
+    """The comprehensions in a loop, and the size of the first axis, which each of them has. others: those of the other
+    axes of each.
 
     split: of what the loops carry, and what is made in them; added: sums over the axis that are added to what a loop
     carries; needs, axes: as those of a `Way`.
     """
 
     size: anf.Size | None = None
-    others: set[anf.Size] = field(default_factory=set)
+    others: list[Counter[anf.Size]] = field(default_factory=list)
     split: dict[anf.Var, Split] = field(default_factory=dict)
     added: set[anf.Atom] = field(default_factory=set)
     needs: list[tuple[anf.Var, Split]] = field(default_factory=list)
@@ -395,7 +397,9 @@ class _Within:
             return isinstance(first, anf.Lit) and not first.value
         shape = array_type(p).shape
         more = (product(shape).constant, (product(shape) - (op.high - op.low)).constant)
-        return self.others.issuperset(shape) or any(k is not None and k <= figures.WRITTEN_OUT_POINTS for k in more)
+        return any(Counter(shape) <= others for others in self.others) or any(
+            k is not None and k <= figures.WRITTEN_OUT_POINTS for k in more
+        )
 
     def let(self, let: anf.Let) -> bool:
         match let.op:
@@ -405,7 +409,7 @@ class _Within:
                 return isinstance(term, anf.Var) and self.split.get(term, 0) is None
             case anf.Comp((axis, *rest)) as op if all(isinstance(inner.op, _AT_A_POINT) for inner in walk(op.body)):
                 size = extent(axis)
-                self.others.update(n for other in rest if (n := extent(other)) is not None)
+                self.others.append(Counter([n for other in rest if (n := extent(other)) is not None]))
                 way = None if size is None else _comp(Unit((let,)), op, axis.var, size)
                 if way is None or (self.size is not None and self.size != size):
                     return False

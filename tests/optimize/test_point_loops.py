@@ -83,6 +83,10 @@ AROUND_POINTS = {
         "{ var (y, r, s) = (x, c, 2.0 * c); for j < k { y = [y[i] * 0.5 + p for i < n]; (r, s) = (s, r) }\n"
         " sum(y ** 2) + sum(r * c) }"
     ),
+    "sums in more places than a point adds to": (
+        "{ var (u, a) = (z, zeros(k, k)); for t < 4 { u = [sin(u[i, j]) + p for i < n, j < k]\n"
+        " for i < n { for j < k { a[j, j] += u[i, j] } } }; sum(a ** 2) + sum(u ** 2) + sum(c) }"
+    ),
     "other elements than iterations": (
         "= sum({ var y = x[i]; for j < k { y = y * sin(c[(j * j + 1) % k]) + p }; y } for i < n)"
     ),
@@ -118,7 +122,7 @@ def arrays_of_points(program: anf.Program) -> list[anf.Var]:
 def test_loops_carry_what_one_point_has(name: str) -> None:
     program = optimised(text(name) + GRADIENT)
     assert bool(arrays_of_points(program)) == (
-        name in ("a sum over the points", "neighbours", *list(AROUND_POINTS)[2:4])
+        name in ("a sum over the points", "neighbours", *list(AROUND_POINTS)[2:5])
     )
 
 
