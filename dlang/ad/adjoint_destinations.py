@@ -248,7 +248,8 @@ def _of_an_arm(p: _Placement, c: Contribution) -> bool:
         decided = {
             condition: anf.Lit(holds, "bool")
             for condition, (holds, of_one) in known.items()
-            if isinstance(condition, anf.Var) and of_one and all(axes_of(gap, names) in led for gap in of_one)
+            if isinstance(condition, anf.Var) and points.decides(condition, holds, makers)
+            if all(axes_of(gap, names) in led for gap in of_one)
         }
         return _led_back(p, c, points, moved, decided) if moved else False
     inside = p.scope.known.within(axes)

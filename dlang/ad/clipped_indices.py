@@ -216,6 +216,15 @@ class Points:
                 return [gap - 1 for gap in (high - low, low - high) if self.known.at_least_zero(gap)]
         return []
 
+    def decides(self, condition: Atom, holds: bool, makers: Mapping[Var, Op]) -> bool:
+        """Tells whether these polynomials say all that a condition does."""
+        match makers.get(condition) if isinstance(condition, Var) else None:
+            case Prim("and" | "or" as name, args) if holds == (name == "and"):
+                return all(self.decides(a, holds, makers) for a in args)
+            case Prim("not", (a,)):
+                return self.decides(a, not holds, makers)
+        return bool(self.gaps(condition, holds, makers))
+
     def chosen(self, index: Sequence[Size], shape: Sequence[Size], gaps: Sequence[Size]) -> dict[int, Bent] | None:
         """The entries of an index of axes and sizes alone that are moved, by their positions, where gaps are at least
         0; None if there is no way back from the elements."""

@@ -12,7 +12,7 @@ import dlang
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Comp, For, ScatterAdd
 from dlang.pipeline import optimise
-from tests.meaning import as_written
+from tests.meaning import as_written, meaning
 from tests.specialize.support import lowered, ops
 
 STENCILS = {
@@ -67,12 +67,12 @@ def test_gradients_read_and_add_to_no_place_that_data_chooses(name: str) -> None
 
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients_are_those_of_the_program_as_written(name: str) -> None:
-    compiled, meaning = (getattr(module, NAMES[name]) for module in both())
+    compiled, written = (getattr(module, NAMES[name]) for module in both())
     random = np.random.default_rng(3)
     for n in (2, 3, 9):
         x = random.normal(size=(n, 4) if name == "plane" else n)
         with as_written():
-            value, slope = meaning(x), dlang.grad(meaning)(x)
+            value, slope = written(x), dlang.grad(written)(x)
         np.testing.assert_allclose(compiled(x), value, rtol=1e-12)
         np.testing.assert_allclose(dlang.grad(compiled)(x), slope, rtol=1e-11, atol=1e-12)
 
@@ -84,3 +84,20 @@ def test_second_derivatives(name: str) -> None:
     step = 1e-5
     slopes = [dlang.grad(compiled)(x + sign * step * v) for sign in (1.0, -1.0)]
     np.testing.assert_allclose(dlang.hessian(compiled)(x) @ v, (slopes[0] - slopes[1]) / (2 * step), 1e-5, 1e-6)
+
+
+def test_a_bound_that_is_not_known_as_a_size_is_asked_for() -> None:
+    """Of `1 <= i and i < m`, where m is a number, the points that are led back to are known to have the first only."""
+    text = """
+fn f(x: f64[n + 2], c: f64[k]) -> f64 {
+  var y = x
+  for t < k { for i < n { y[i + 1] = y[i + 1] * c[t] + x[i] - x[i + 2] } }
+  sum(y ** 2)
+}
+"""
+    compiled, interpreted = dlang.compile(text).f, dlang.compile(text, backend="interp").f
+    random = np.random.default_rng(5)
+    for n in (0, 1, 3, 9):
+        x, c = random.normal(size=n + 2), random.normal(size=2)
+        slope = meaning(dlang.grad(interpreted, wrt="x"), x, c)
+        np.testing.assert_allclose(dlang.grad(compiled, wrt="x")(x, c), slope, rtol=1e-11, atol=1e-12)
