@@ -42,13 +42,13 @@ POINTS = {
     y = 0.9 * y
   }
   sum(y)""",
+    "sums at each point": "var y = x\n  for t < m { y = [y[i] + 0.1 * sum(sin(y[i] * v) for v in c) for i] }\n  sum(y)",
 }
 LOOPS = {
     "neighbours": "var y = x\n  for t < m { y = [y[i] + 0.1 * y[(i + 1) % n] for i < n] }\n  sum(y ** 2)",
     "sums": "var y = x\n  for t < m { y = y + 0.1 * sum(y) * x }\n  sum(y ** 2)",
     "a table of both": "let z = [sin(c[t] * x[i]) for t < m, i < n]\n  var y = x\n  for t < m { y = y * 0.5 + z[t] }\n"
     "  let w = z @ y\n  sum(y ** 2) + sum(w)",
-    "sums at each point": "var y = x\n  for t < m { y = [y[i] + 0.1 * sum(sin(y[i] * v) for v in c) for i] }\n  sum(y)",
     "the same at all points": "var y = zeros(n)\n  for t < m { y = 0.5 * y + sin(c[t]) }\n  sum(y * x)",
     "a number beside": """var (y, s) = (x, 0.5)
   for t < m {
