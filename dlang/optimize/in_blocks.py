@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from dlang.ir import anf
 from dlang.ir.axes import Location, Relocation, at_point, inserted, part, within, without
 from dlang.ir.builder import Builder, i64
-from dlang.ir.types import I64, array_type, comp_types, type_of
+from dlang.ir.types import I64, array_type, comp_types, product, type_of
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE
 from dlang.optimize.splitting import Split, Way
@@ -293,9 +293,21 @@ class _Body:
             return self.code.atom(array)
         assert split is not None
         dtype, shape = array_type(array).dtype, self.shape(array_type(array).shape, split)
+        if not shape:
+            new = anf.fresh(name, type_of(dtype, shape))
+            self.lets.append(anf.Let((new,), anf.Read(array, (self.first,))))
+            return new
+        points = product(shape).constant
+        if points is not None and points <= figures.WRITTEN_OUT_POINTS:  # numbers, if nothing needs the row as a whole
+            b = Builder()
+            with b.scope() as lets:
+                elements = b.map(
+                    shape, lambda *at: b.read(array, inserted(list(map(anf.poly, at)), split, self.first)), name=name
+                )
+            self.lets += lets
+            return elements
         new = anf.fresh(name, type_of(dtype, shape))
-        op = anf.Copy(self.part(array, split)) if shape else anf.Read(array, (self.first,))
-        self.lets.append(anf.Let((new,), op))
+        self.lets.append(anf.Let((new,), anf.Copy(self.part(array, split))))
         return new
 
     # ---- comprehensions ----------------------------------------------------------------------------------------------

@@ -74,8 +74,10 @@ def _block(block: anf.Block, counts: Mapping[anf.Size, anf.Var]) -> anf.Block:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """What a comprehension adds to a state of a loop. into, var: the array before and after. code: of the value added;
-    kept: the arrays of an iteration in it."""
+    """A value that a comprehension adds to a state of a loop.
+
+    into, var: the array before and after. code: of the value; kept: the arrays of an iteration in it.
+    """
 
     state: int
     at: int

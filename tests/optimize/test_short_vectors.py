@@ -101,7 +101,7 @@ def test_all_points_are_done_at_once(name: str, derivative: bool) -> None:
     assert not outer
     points = [let.op for let in function.body.lets if isinstance(let.op, anf.Comp) and let.op.axes]
     small = [v for op in points for let in walk(op.body) for v in let.vars if isinstance(v.type, anf.Array)]
-    assert all(v.name.startswith(("start_tape", "t_tape", "s_tape", "state_tape")) for v in small), small
+    assert all(v.name.startswith(("start_tape", "t_tape", "s_tape", "state_tape", "x_tape")) for v in small), small
 
 
 @pytest.mark.parametrize("name", NAMES)
