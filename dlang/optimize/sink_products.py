@@ -7,8 +7,9 @@ and the cotangent there, and that of its inputs one of the cotangent and the wei
 rank one, and each goes over all of the weights. Kept until the end the cotangents take the memory of what is saved, and
 one product has as many terms as all of them. Where a slice of an array has them already, that is used.
 
-A sum is taken out of a loop if nothing else in the loop looks at it, if it is recognised as a product, and if some
-factor, or the sum, has a part for each iteration already: then memory grows by as much as there is of that.
+A sum is taken out of a loop if nothing else in the loop looks at it, if it is recognised as a product in which
+iterations have something in common, the sum or a factor, and if some factor, or the sum, has a part for each iteration
+already: then memory grows by as much as there is of that.
 """
 
 from __future__ import annotations
@@ -195,7 +196,7 @@ class _Deferred:
         body = anf.Block(s.code, (s.value,))
         locations = {v: self.stacks.get(v) or Location(self.array(v), (self.rows.row,)) for v in s.kept}
         whole = self.rows.at_once(anf.Comp(comp.axes, body, (replace(s.to, into=None),)), locations)
-        return whole if is_product(whole) else None
+        return whole if is_product(whole) and not _is_batch(whole) else None
 
     def array(self, var: anf.Var) -> anf.Var:
         if var not in self.arrays:
@@ -250,6 +251,14 @@ class _Deferred:
             behind.append(anf.Let((var,), replace(product, destinations=(keep,)), self.op.body.lets[s.at].span))
             so_far[s.state] = var
         return anf.Let((*[vars[k] for k in stay], *wholes), new, self.let.span), behind
+
+
+def _is_batch(whole: anf.Comp) -> bool:
+    """Tells whether a product over all iterations, the first axis, is one for each, of what belongs to it alone: then
+    nothing is shared by doing all of them at once."""
+    row = whole.axes[0].var
+    indices = [let.op.index for let in whole.body.lets if isinstance(let.op, anf.Read)]
+    return all(any(e.mentions((row,)) for e in index) for index in (*indices, whole.destinations[0].index))
 
 
 def _stacks(let: anf.Let, op: anf.For, one: Iteration) -> dict[anf.Var, Location]:

@@ -183,3 +183,22 @@ def test_each_of_several_sums_is_a_product(name: str) -> None:
 def test_derivatives_of_several_sums(name: str) -> None:
     text, _ = OF_SEVERAL[name]
     four_ways(text, [3, 2, RNG.normal(size=(3, 3)), RNG.normal(size=(2, 3)), 2])
+
+
+def test_products_of_what_an_iteration_has_alone_stay_in_it() -> None:
+    text = """
+fn f(x: f64[n, d], b: f64[n, s]) -> f64 {
+  var h = zeros(d, s)
+  for t < n { h = [0.9 * h[i, q] + x[t, i] * b[t, q] for i < d, q < s] }
+  sum(h ** 2)
+}
+fn main(x: f64[n, d], b: f64[n, s]) -> (f64[n, d], f64[n, s]) = grad(f, wrt = (x, b))(x, b)
+"""
+    made = lowered(text, "main")
+    program = optimise(made.program, [made.entry.name], verify=True)
+    made_there = [v for f in program.functions.values() for let in walk(f.body) for v in let.vars]
+    assert all(len(v.type.shape) < 3 for v in made_there if isinstance(v.type, Array))
+    args = [RNG.normal(size=(5, 3)), RNG.normal(size=(5, 4))]
+    wanted = meaning(dlang.compile(text, backend="interp").main, *args)
+    for found, expected in zip(dlang.compile(text).main(*args), wanted, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
