@@ -247,26 +247,27 @@ def keepdims(f: Frame, x: ArrayV, axes: tuple[int, ...], out: Value) -> Value:
 
 
 def logsumexp(f: Frame, x: ArrayV, over: list[int], top: Value) -> Value:
-    """m + log Σ exp(x - m), where m is the maximum."""
+    """m + log Σ exp(x - m), where m is the maximum; it has no derivative, as the value does not depend on it."""
     e = f.emitter
     axes = tuple([e.axis(s) for s in x.shape])
     index = tuple([poly(a.var) for a in axes])
     kept = tuple([k for k in range(len(axes)) if k not in over])
     where = tuple([index[k] for k in kept])
     with f.block() as lets:
-        m = finite(e, e.read(top.var, where) if isinstance(top, ArrayV) else atom(top))
+        m = fixed(e, e.read(top.var, where) if isinstance(top, ArrayV) else atom(top))
         term = e.prim("exp", e.prim("sub", e.read(x.var, index), m))
     shape = tuple([x.shape[k] for k in kept])
     order = tuple([axes[k] for k in kept] + [axes[k] for k in over])
     (total,) = e.comp(order, lets, (term,), (Reduce(shape, where, "sum"),), (x.dtype,), "r")
     sums: Value = ArrayV(total) if shape else ScalarV(total)
-    return elementwise(f, lambda s, m: e.prim("add", finite(e, m), e.prim("log", s)), sums, top)
+    return elementwise(f, lambda s, m: e.prim("add", fixed(e, m), e.prim("log", s)), sums, top)
 
 
-def finite(e: Emitter, m: Atom) -> Atom:
-    """Emits the number to subtract before `exp`, 0 for an infinite maximum, which would give ∞ - ∞."""
+def fixed(e: Emitter, m: Atom) -> Atom:
+    """Emits the number to subtract before `exp`: 0 for an infinite maximum, which would give ∞ - ∞."""
     assert isinstance(m.type, Scalar)
-    return e.prim("select", e.prim("isfinite", m), m, Lit(0.0, m.type.dtype))
+    finite = e.prim("select", e.prim("isfinite", m), m, Lit(0.0, m.type.dtype))
+    return e.emit(anf.StopGradient(finite), m.type)[0] if isinstance(finite, Var) else finite
 
 
 # ---- scans -----------------------------------------------------------------------------------------------------------
