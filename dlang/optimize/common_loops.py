@@ -11,6 +11,7 @@ states, are such loops where they meet at a point.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
 from dlang.ir import anf
 from dlang.ir.substitution import Renaming
@@ -18,13 +19,11 @@ from dlang.ir.traverse import (
     map_bodies,
     map_inner,
     mentioned,
-    named_function,
     needed,
     pruned_block,
     type_vars,
-    walk,
 )
-from dlang.optimize.effects import consumed_by
+from dlang.optimize.effects import acts, consumed_by
 from dlang.optimize.structural_hash import Key, Keys
 
 
@@ -36,14 +35,10 @@ def common_loops(program: anf.Program) -> anf.Program:
 def _block(block: anf.Block) -> anf.Block:
     block = map_inner(block, _block)
     loops = [let for let in block.lets if isinstance(let.op, anf.For) and not let.op.early]
-    if len(loops) < 2:
-        return block
-    for a, one in enumerate(loops):
-        for other in loops[a + 1 :]:
-            for smaller, larger in ((one, other), (other, one)):
-                part = _part(smaller, larger)
-                if part is not None and (new := _as_one(block, smaller, larger, part)) is not None:
-                    return _block(new)
+    for smaller, larger in permutations(loops, 2):
+        part = _part(smaller, larger)
+        if part is not None and (new := _as_one(block, smaller, larger, part)) is not None:
+            return _block(new)
     return block
 
 
@@ -103,10 +98,6 @@ def _may_come_first(lets: Sequence[anf.Let], others: Sequence[anf.Let]) -> bool:
     bound = {v for let in others for v in let.vars}
     read = {v for let in others for v in mentioned(let.op)}
     for let in lets:
-        if not bound.isdisjoint(mentioned(let.op)) or not read.isdisjoint(consumed_by(let.op)):
-            return False
-        if any(inner.op.IS.fails or inner.op.IS.stays or inner.op.IS.endless for inner in walk(anf.Block((let,), ()))):
-            return False
-        if any(named_function(inner.op) is not None for inner in walk(anf.Block((let,), ()))):
+        if acts(let) or not bound.isdisjoint(mentioned(let.op)) or not read.isdisjoint(consumed_by(let.op)):
             return False
     return True

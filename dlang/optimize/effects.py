@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Set
 
 from dlang.ir import anf
-from dlang.ir.traverse import ACTING, block_acts, named_function, op_blocks, own_consumed, reaching
+from dlang.ir.traverse import ACTING, block_acts, named_function, op_blocks, own_consumed, reaching, walk
 
 
 def effectful_functions(program: anf.Program) -> frozenset[str]:
     """The functions that may end the run or be seen by the world, themselves or through what they call."""
-    acts = {name: block_acts(f.body) for name, f in program.functions.items()}
-    refusing = [name for name, a in acts.items() if a.refuses]
-    return frozenset(reaching({name: a.calls for name, a in acts.items()}, refusing))
+    of = {name: block_acts(f.body) for name, f in program.functions.items()}
+    refusing = [name for name, a in of.items() if a.refuses]
+    return frozenset(reaching({name: a.calls for name, a in of.items()}, refusing))
 
 
 def is_effectful(op: anf.Op, functions: Set[str]) -> bool:
@@ -23,7 +23,15 @@ def is_effectful(op: anf.Op, functions: Set[str]) -> bool:
     return (
         op.IS.stays
         or named_function(op) in functions
-        or any(acts.refuses or not functions.isdisjoint(acts.calls) for acts in inside)
+        or any(a.refuses or not functions.isdisjoint(a.calls) for a in inside)
+    )
+
+
+def acts(let: anf.Let) -> bool:
+    """Tells whether a let may end the run, be seen by the world, or not end; of a function that it calls it may."""
+    return any(
+        part.op.IS.fails or part.op.IS.stays or part.op.IS.endless or named_function(part.op) is not None
+        for part in walk(anf.Block((let,), ()))
     )
 
 

@@ -22,13 +22,11 @@ from dlang.ir.traverse import (
     map_blocks,
     map_bodies,
     mentioned,
-    named_function,
     parts,
     type_vars,
-    walk,
     with_lets,
 )
-from dlang.optimize.effects import consumed_by
+from dlang.optimize.effects import acts, consumed_by
 from dlang.optimize.lifting import asked_before, asks
 
 
@@ -107,7 +105,7 @@ class _Hoister(Rewriter):
                 for new in asked_before(let, let.op, count, some):
                     self.write(new)
             else:
-                calm = calm and not _acts(let)
+                calm = calm and not acts(let)
                 inside.update(let.vars)
                 inside.update(bound_vars(let.op))
                 stay.append(let)
@@ -125,14 +123,6 @@ def _count(op: anf.Op) -> anf.Size | None:
             return prod(known, start=anf.poly(1)) if len(known) == len(axes) else None
         case _:
             return None
-
-
-def _acts(let: anf.Let) -> bool:
-    """Tells whether a let may end the run, be seen by the world, or not end."""
-    return any(
-        part.op.IS.fails or part.op.IS.stays or part.op.IS.endless or named_function(part.op) is not None
-        for part in walk(anf.Block((let,), ()))
-    )
 
 
 def _apart(let: anf.Let, inside: set[anf.Var], around: tuple[anf.Axis, ...]) -> list[anf.Let]:

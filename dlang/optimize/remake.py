@@ -59,13 +59,12 @@ class _Remaker(Rewriter):
         self.remade: set[anf.Var] = set()
 
     def rule(self, let: anf.Let) -> None:
-        made = self.made(let.op.array) if isinstance(let.op, anf.Copy) and isinstance(let.op.array, anf.Var) else None
-        if made is None or not isinstance(let.op, anf.Copy) or not isinstance(let.op.array, anf.Var):
-            super().rule(let)
-            return
-        again = Renaming({}, renew=True).block(anf.Block(tuple(made), (let.op.array,)))
-        self.insert(again, let.vars)
-        self.remade.add(let.op.array)
+        match let.op:
+            case anf.Copy(anf.Var() as array) if (made := self.made(array)) is not None:
+                self.insert(Renaming({}, renew=True).block(anf.Block(tuple(made), (array,))), let.vars)
+                self.remade.add(array)
+            case _:
+                super().rule(let)
 
     def made(self, array: anf.Var) -> list[anf.Let] | None:
         """The lets that make an array of nothing but sizes and numbers, if they are few."""
