@@ -38,7 +38,7 @@ from dlang.specialize.values import (
     shape_key,
 )
 from dlang.typecheck import core
-from dlang.typecheck.types import TypeVar
+from dlang.typecheck.types import TypeFn, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +219,9 @@ def closure_for(d: DerivativeV, args: Sequence[Value]) -> ClosureV:
         variables = tuple([TypeVar(0, rigid=True) for _ in args])
         types, bindings = variables, {v: mono_of(a) for v, a in zip(variables, args, strict=True)}
     locals_of_call = tuple([core.Local(f"x{k}", t) for k, t in enumerate(types)])
-    held = core.Local("derivative", types[0])
+    held = core.Local("derivative", TypeFn(types, types[0]))
     arguments = tuple([core.Ref(local.type, d.span, local) for local in locals_of_call])
-    body = core.Call(held.type, d.span, core.Ref(held.type, d.span, held), arguments)
+    body = core.Call(types[0], d.span, core.Ref(held.type, d.span, held), arguments)
     return ClosureV(locals_of_call, body, d.span, ((held, inner),), bindings, forwards=True)
 
 

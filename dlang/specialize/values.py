@@ -127,6 +127,7 @@ class ClosureV:
     decl: core.FnDecl | None = None
     forwards: bool = False
     codes: frozenset[object] | None = field(default=None, init=False, compare=False, repr=False)  # see `codes_in`
+    effects: frozenset[str] | None = field(default=None, init=False, compare=False, repr=False)  # see `effects_of`
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,18 @@ class Node:
 class Facts:
     """Says how code may be left, which mutable locals it assigns and which it declares, in order of appearance.
 
+    effects: those that running it may have, but for the functions in locals and the local functions that it mentions:
+    `holders`, or `run` where what these draw is drawn by a `random.run`.
+
     Code that contains code to any depth keeps what `specialize/analysis.py` found of it.
     """
 
-    leaves: frozenset[str]
-    assigned: tuple[Local, ...]
-    declared: frozenset[Local]
+    leaves: frozenset[str] = frozenset()
+    assigned: tuple[Local, ...] = ()
+    declared: frozenset[Local] = frozenset()
+    effects: frozenset[str] = frozenset()
+    holders: frozenset[Local | FnDecl] = frozenset()
+    run: frozenset[Local | FnDecl] = frozenset()
 
 
 # ---- expressions -----------------------------------------------------------------------------------------------------
@@ -84,6 +90,8 @@ class Lambda(Node):
     params: tuple[Local, ...]
     body: Expr
     forwards: bool = False
+    facts: Facts | None = field(default=None, init=False, repr=False, compare=False)
+    mentions: tuple[Local | FnDecl, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +145,7 @@ class Logic(Node):
     operator: str
     left: Expr
     right: Expr
+    facts: Facts | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +223,7 @@ class Comprehension(Node):
     binders: tuple[Binder, ...]
     condition: Expr | None
     opened: SizeVar | None = None
+    facts: Facts | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,6 +405,8 @@ class LocalFn:
 
     decl: FnDecl
     span: Span
+    facts: Facts | None = field(default=None, init=False, repr=False, compare=False)
+    mentions: tuple[Local | FnDecl, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

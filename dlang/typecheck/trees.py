@@ -167,9 +167,7 @@ Part = (
     Tree | core.Binder | core.Pattern | core.At | core.Range1 | core.Arm | core.FieldStep | core.IndexStep | core.Place
     | core.Param
 )  # fmt: skip
-_NO_PARTS = frozenset(
-    {"type", "span", "size", "opened", "variant", "static", "instance", "decl", "local", "names", "facts"}
-)
+_NO_PARTS = frozenset("type span size opened variant static instance decl local names facts mentions".split())
 _PARTS = {kind: tuple(f.name for f in fields(kind) if f.name not in _NO_PARTS) for kind in get_args(Part)}
 T = TypeVar("T")
 
