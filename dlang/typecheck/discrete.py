@@ -11,7 +11,7 @@ What flows is found without the order of statements: a local has what any assign
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from dlang.ops.primitives import COMPARISONS
 from dlang.typecheck import core
 from dlang.typecheck.constraints import has_floats
 from dlang.typecheck.headers import CoreModule
-from dlang.typecheck.trees import children
+from dlang.typecheck.trees import children, walk
 from dlang.typecheck.types import TypeFn, resolve
 
 _LIBRARY = frozenset(("random", "stats", "nn", "prelude", "linalg", "optim", "ode", "math", "implicit", "data", "io"))
@@ -43,7 +43,8 @@ NOTHING = Flow()
 def warnings(module: CoreModule) -> list[Diagnostic]:
     """A warning for each derivative in a module through a discrete draw."""
     bodies = [decl.body for decl in module.declared() if decl.body is not None]
-    return [w for body in bodies for derivative in _derivatives(body) for w in warnings_of(derivative)]
+    derivatives = [node for body in bodies for node in walk(body) if isinstance(node, core.Derivative)]
+    return [w for derivative in derivatives for w in warnings_of(derivative)]
 
 
 def warnings_of(derivative: core.Derivative) -> list[Diagnostic]:
@@ -69,24 +70,17 @@ def warnings_of(derivative: core.Derivative) -> list[Diagnostic]:
     ]
 
 
-def _derivatives(tree: core.Expr | core.Statement) -> Iterator[core.Derivative]:
-    if isinstance(tree, core.Derivative):
-        yield tree
-    if isinstance(tree, core.LocalFn) and tree.decl.body is not None:
-        yield from _derivatives(tree.decl.body)
-    for child in children(tree):
-        yield from _derivatives(child)
-
-
 @dataclass(slots=True)
 class _Draws:
-    """locals: what flows into them so far. results: of functions, by what they are; found: discrete draws.
+    """locals: what flows into them so far. results: of functions in this round, None while one is walked; found:
+    discrete draws.
 
-    It is walked until nothing changes, since a loop may carry what a later statement makes.
+    All is walked until nothing changes, since a loop may carry what a later statement makes; a function once a round,
+    though many call it.
     """
 
     locals: dict[core.Local, Flow] = field(default_factory=dict)
-    under_way: set[core.FnDecl] = field(default_factory=set)
+    results: dict[core.FnDecl, Flow | None] = field(default_factory=dict)
     found: list[Span] = field(default_factory=list)
     changed: bool = False
 
@@ -107,6 +101,7 @@ class _Draws:
         while self.changed:
             self.changed = False
             self.found.clear()
+            self.results.clear()
             self.of(body)
 
     def gives(self, local: core.Local, flow: Flow) -> None:
@@ -163,18 +158,26 @@ class _Draws:
 
     def applied(self, args: Any) -> Flow:
         """Arguments of what may call the functions among them with the others, as `fold` does."""
-        values = self.all(args)
+        values = NOTHING
+        for a in args:
+            if isinstance(a, core.Lambda):
+                self.give_all(a.params, values)
+                values |= self.of(a.body)
+            else:
+                values |= self.of(a)
         for a in args:
             match a:
-                case core.Lambda(params=params, body=body):
-                    for p in params:
-                        self.gives(p, values)
-                    values |= self.of(body)
+                case core.Lambda(params=params):
+                    self.give_all(params, values)
                 case core.FnRef(decl=decl) if isinstance(t := resolve(a.type), TypeFn):
                     values |= self.call(core.Call(t.result, a.span, a, ()), decl, [values] * len(t.params))
                 case _:
                     pass
         return values
+
+    def give_all(self, params: Sequence[core.Local], flow: Flow) -> None:
+        for p in params:
+            self.gives(p, flow)
 
     def call(self, e: core.Call, decl: core.FnDecl, args: list[Flow]) -> Flow:
         given = NOTHING
@@ -185,14 +188,15 @@ class _Draws:
             self.found.append(e.span)
             return Flow(drawn=True)
         given |= Flow(drawn=draws)
-        if decl.body is None or decl.module in _LIBRARY or decl in self.under_way:
+        if decl.body is None or decl.module in _LIBRARY:
             return given
         for p, flow in zip(decl.params, args, strict=False):
             self.gives(p.local, flow)
-        self.under_way.add(decl)
-        result = self.of(decl.body)
-        self.under_way.discard(decl)
-        return result
+        if decl not in self.results:
+            self.results[decl] = None
+            self.results[decl] = self.of(decl.body)
+        result = self.results[decl]
+        return given if result is None else result
 
     def statement(self, s: core.Statement) -> Flow:
         match s:
