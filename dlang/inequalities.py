@@ -44,7 +44,14 @@ class Facts(Generic[A]):
 
     def copy(self) -> Facts[A]:
         """The same facts, of which more can be learned."""
-        return Facts(set(self.sizes), dict(self.bounds), dict(self.floors), _changed=dict.fromkeys(self.bounds))
+        return Facts(
+            set(self.sizes),
+            dict(self.bounds),
+            dict(self.floors),
+            _spans=dict(zip(self._spans, map(dict, self._spans.values()), strict=True)),
+            _spanned=dict(self._spanned),
+            _changed=dict(self._changed),
+        )
 
     def size(self, v: A) -> None:
         if v not in self.sizes:
@@ -123,13 +130,16 @@ class Facts(Generic[A]):
 
     def _inhabited(self, p: Poly[A]) -> Poly[A]:
         """p with n replaced by n' + k where some variable in scope lies in 0 <= v <= n - k, so that n is at least k."""
+        sizes = self.sizes.intersection(p.atoms())
+        if not sizes:
+            return p
         for v in self._changed:
             self._span(v)
         self._changed.clear()
         least: dict[A, Coefficient] = {}
-        for a in p.atoms():
-            if a in self.sizes and (spans := self._spans.get(a)):
-                least[a] = max(spans.values())
+        for n in sizes:
+            if spans := self._spans.get(n):
+                least[n] = max(spans.values())
         return p.substitute(lambda a: Poly.of(a) + Poly[A]({(): least[a]}) if a in least else None)
 
     def _span(self, v: A) -> None:
