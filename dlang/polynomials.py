@@ -8,7 +8,7 @@ So equality of sizes is decidable, quick, and easy to explain in an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from fractions import Fraction
 from typing import Generic, Protocol, TypeVar
 
@@ -191,8 +191,12 @@ class Poly(Generic[A]):
     def mentions(self, atoms: Iterable[A]) -> bool:
         if not self.terms:
             return False
-        wanted = atoms if isinstance(atoms, set | frozenset | dict) else set(atoms)
-        return any(a in wanted for m in self.terms for a in m)
+        wanted: Set[A]
+        if isinstance(atoms, set | frozenset):
+            wanted = atoms
+        else:
+            wanted = atoms.keys() if isinstance(atoms, dict) else set(atoms)
+        return not all(map(wanted.isdisjoint, self.terms))
 
     def is_linear(self, atom: A) -> bool:
         """Tells whether no term has a power of `atom` above the first."""

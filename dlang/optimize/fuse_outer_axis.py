@@ -169,12 +169,12 @@ def _members(unit: Unit, makers: Mapping[anf.Var, anf.Op]) -> list[_Member]:
     if let is None or not isinstance(op := let.op, anf.Comp):
         return []
     out = []
-    read = _reads(op)
+    read, extents = _reads(op), {a.var: extent(a) for a in op.axes}
     for way in ways(Unit((let,)), nested=True):
         axis = next(a for a in op.axes if a.var is way.axes[let.vars[0]])
         if any(isinstance(r, anf.View) and r.index[-1].mentions((axis.var,)) for r in read):
             continue
-        inner = {a.var: extent(a) for a in op.axes if a is not axis}
+        inner = {v: e for v, e in extents.items() if v is not axis.var}
         shared = frozenset(r.array for r in read if r.index[0].atom is axis.var)
         splits = [way.gives[v] for v in let.vars]
         changed = frozenset(_changed(op, splits, inner))

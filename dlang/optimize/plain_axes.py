@@ -112,13 +112,14 @@ def without_idle_axes(let: anf.Let, op: anf.Comp, known: Knowledge) -> tuple[anf
     idle: dict[int, anf.Axis] = {}
     for k, (entry, size) in enumerate(zip(d.index, d.shape, strict=True)):
         for a in op.axes:
+            if entry.atom is not a.var or a.lows != (anf.ZERO,) or a.highs != (size,) or a.var in needed:
+                continue
             elsewhere = [
                 *d.index[:k],
                 *d.index[k + 1 :],
                 *[b for o in op.axes if o is not a for b in (*o.lows, *o.highs)],
             ]
-            alone = entry == anf.poly(a.var) and a.lows == (anf.ZERO,) and a.highs == (size,)
-            if alone and a.var not in needed.union(*[depends.get(v, {v}) for e in elsewhere for v in e.atoms()]):
+            if not any(a.var in depends.get(v, {v}) for e in elsewhere for v in e.atoms()):
                 idle[k] = a
     if not idle or len(op.axes) == len(d.index):  # what is no reduction is a value of fewer axes
         return None

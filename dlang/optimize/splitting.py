@@ -114,12 +114,13 @@ def serves_rows(op: anf.Comp, row: anf.Axis) -> bool:
     for d in op.destinations:
         if not isinstance(d, anf.Reduce) or d.monoid != "sum" or not adds_many(op, d):
             continue
-        kept = [a.var for a in op.axes if any(i.mentions((a.var,)) for i in d.index)]
-        reduced = [a.var for a in op.axes if a.var not in kept]
+        axes, named = {a.var for a in op.axes}, {v for i in d.index for v in i.atoms()}
+        kept, reduced = axes & named, axes - named
         for let in op.body.lets:
-            if isinstance(let.op, anf.Read) and any(i.mentions(reduced) for i in let.op.index):
-                varying = {axis: any(i.mentions((axis,)) for i in let.op.index) for axis in kept}
-                if any(varying.values()) and not all(varying.values()) and (few or not varying.get(row.var, False)):
+            if isinstance(let.op, anf.Read):
+                read = {v for i in let.op.index for v in i.atoms()}
+                varying = kept & read
+                if reduced & read and varying and varying != kept and (few or row.var not in varying):
                     return True
     return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -175,10 +176,11 @@ class Scope:
             scope = scope.parent
         return out
 
-    def locals(self) -> list[LocalEntry]:
-        out: list[LocalEntry] = []
+    def locals(self) -> Iterator[LocalEntry]:
+        """The locals in scope, those of the nearest scope first; looked up only as far as somebody asks."""
         scope: Scope | None = self
         while scope is not None:
-            out += [e for e in scope.names.values() if isinstance(e, LocalEntry)]
+            for e in scope.names.values():
+                if isinstance(e, LocalEntry):
+                    yield e
             scope = scope.parent
-        return out
