@@ -34,6 +34,7 @@ DERIVATIVE = "fn slope(x: f64[8]) -> f64[8] = grad(f)(x)\n"
 Program = Callable[[int], str]
 PROGRAMS: dict[str, tuple[Program, int]] = {}
 CHECKED: dict[str, tuple[Program, int]] = {}  # those of which more than the check says nothing more
+ACTING: dict[str, tuple[Program, int]] = {}  # those of which no derivative is taken, since they have effects
 
 
 def program(name: str, n: int = 6, programs: dict[str, tuple[Program, int]] = PROGRAMS) -> Callable[[Program], Program]:
@@ -47,6 +48,7 @@ def program(name: str, n: int = 6, programs: dict[str, tuple[Program, int]] = PR
 
 
 checked = partial(program, programs=CHECKED)
+acting = partial(program, programs=ACTING)
 
 
 def body(lines: Sequence[str], result: str, before: str = "") -> str:
@@ -98,6 +100,22 @@ def _(n: int) -> str:
     return body(["var s = x[0]", *("s += g(s)" for _ in range(n))], "s", before)
 
 
+@program("functions that call the next two", 12)
+def _(n: int) -> str:
+    more = [f"fn g{k + 2}(y: f64) -> f64 = sin(g{k + 1}(y * {k}.5)) * g{k}(y)" for k in range(n)]
+    return body([], f"g{n + 1}(x[0])", "\n".join(["fn g0(y: f64) -> f64 = y", "fn g1(y: f64) -> f64 = y * y", *more]))
+
+
+@program("functions that call one another in a ring", 4)
+def _(n: int) -> str:
+    functions = [
+        f"fn g{k}(y: f64, m: i64) -> f64 = if m < 1 {{ y }} else "
+        f"{{ sin(g{(k + 1) % n}(y * {k}.5, m - 1)) * g{(k + 2) % n}(y, m - 2) }}"
+        for k in range(n)
+    ]
+    return body([], "g0(x[0], i64(x[1]))", "\n".join(functions))
+
+
 @program("functions in a function", 32)
 def _(n: int) -> str:
     lines = [f"fn g{k + 1}(y: f64) -> f64 = g{k}(sin(y) * {k}.5)" for k in range(n)]
@@ -116,6 +134,14 @@ def _(n: int) -> str:
         f"fn g{k}(y: f64, m: i64) -> f64 = if m < 1 {{ y }} else {{ sin(g{k}(y, m - 1)) * {k}.0 }}" for k in range(n)
     ]
     return body(["var s = x[0]", *(f"s += g{k}(s, 3)" for k in range(n))], "s", "\n".join(functions))
+
+
+@program("functions in functions", 12)
+def _(n: int) -> str:
+    def outer(k: int, inner: str) -> str:
+        return f"{{ fn f{k}(b{k}: f64) -> f64 {{ {inner} }}\n sin(f{k}(x[{k % 8}])) * x[{(k + 1) % 8}] }}"
+
+    return body([], nested(n, outer, "b0 * b0"))
 
 
 @program("fields", 24)
@@ -165,6 +191,12 @@ def _(n: int) -> str:
     return body(["var s = x", *loops], "sum(s)")
 
 
+@program("indices in loops in branches", 4)
+def _(n: int) -> str:
+    lines = [f"if s > {k}.0 {{ for i < 8 {{ s = sin(s) * x[j % 8]; j = j * 3 + {k} }} }}" for k in range(n)]
+    return body(["var s = x[0]", "var j = 1", *lines], "s")
+
+
 @program("while loops", 4)
 def _(n: int) -> str:
     return body(["var s = x[0]", *(f"while s < {k}.0 {{ s = s * 2.0 + x[1] * s }}" for k in range(n))], "s")
@@ -204,6 +236,12 @@ def _(n: int) -> str:
 def _(n: int) -> str:
     lines = [f"let a{k} = [sin(x[i]) * {k}.0 for i < 8]" for k in range(n)]
     return body([*lines, "var s = 0.0", *(f"s += a{k}[{k % 8}]" for k in range(n))], "s")
+
+
+@program("comprehensions in comprehensions", 3)
+def _(n: int) -> str:
+    inner = "sum([sum([sin(x[i] * x[j]) * x[l] * s for l < 8]) * x[j] for j < 8])"
+    return body(["var s = x[0]", *(f"s += sum([{inner} * {k}.5 for i < 8])" for k in range(n))], "s")
 
 
 @program("comprehensions over several axes in turn", 6)
@@ -320,6 +358,12 @@ def _(n: int) -> str:
     return body(["var s = x[0]", code], "s")
 
 
+@program("nested branches that count", 8)
+def _(n: int) -> str:
+    code = nested(n, lambda k, t: f"if s > {k}.0 {{ s = s * x[j % 8]; j = j * 3 + {k}\n {t} }}", "s = sin(s)")
+    return body(["var s = x[0]", "var j = 1", code], "s")
+
+
 @program("nested branches that change elements", 4)
 def _(n: int) -> str:
     code = nested(n, lambda k, t: f"if u[i] > {k}.0 {{ u[i] += sin(s)\n v[i] *= u[i]\n s += x[i]\n {t} }}", "u[i] = s")
@@ -417,22 +461,52 @@ def _(n: int) -> str:
     return "const c0 = 1.5\n" + "\n".join(f"const c{k + 1} = c{k} * 1.5" for k in range(n)) + "\n"
 
 
+@checked("gradients of functions in functions, where random numbers are drawn", 16)
+def _(n: int) -> str:
+    code = nested(n, lambda k, t: f"{{ fn f{k}(y: f64) -> f64 {{ {t} }}\n f{k}(sin(y)) }}", "y * random.normal()")
+    return f"import random\nfn g(y: f64) -> f64 ! random {{ {code} }}\nfn h(y: f64) -> f64 ! random = grad(g)(y)\n"
+
+
+@checked("gradients of functions that call another twice, where random numbers are drawn", 16)
+def _(n: int) -> str:
+    more = [f"fn g{k + 1}(y: f64) -> f64 ! random = g{k}(y) + g{k}(y * {k}.5)" for k in range(n)]
+    before = ["import random", "fn g0(y: f64) -> f64 ! random = y * random.normal()", *more]
+    return "\n".join(before) + f"\nfn h(y: f64) -> f64 ! random = grad(g{n})(y)\n"
+
+
 @checked("patterns in patterns", 8)
 def _(n: int) -> str:
     pattern = nested(n, lambda k, t: f"Cons(h{k}, {t})", "_")
     return f"fn g(l: List<f64>) -> f64 = match l {{ {pattern} => h0 * h{n - 1}, _ => 0.0 }}\n"
 
 
+@acting("nested branches that print", 12)
+def _(n: int) -> str:
+    code = nested(n, lambda k, t: f"if s > {k}.0 {{ print(s); s = s * x[{k % 8}]\n {t} }}", "s = sin(s)")
+    return body(["var s = x[0]", code], "s")
+
+
+@acting("conditions that print", 12)
+def _(n: int) -> str:
+    before = "fn h(y: f64) -> bool { print(y)\n y > 1.0 }"
+    return body(["var s = x[0]", "if " + " and ".join(f"h(s * {k}.0)" for k in range(n)) + " { s = 2.0 }"], "s", before)
+
+
+@acting("functions in functions that draw", 8)
+def _(n: int) -> str:
+    code = nested(n, lambda k, t: f"{{ let f{k} = |a{k}: f64| {t} + random.normal()\n f{k}(x[{k % 8}]) }}", "sin(a0)")
+    return body([], code, "import random")
+
+
 def test_a_sum_has_as_many_terms_as_people_write() -> None:
     compiled(body([], " + ".join(f"x[{k % 8}] * {k}.0" for k in range(1500))) + DERIVATIVE)
 
 
-def compiled(text: str) -> None:
+def compiled(text: str, functions: Sequence[str] = ("f", "slope")) -> None:
     """Compiles f and its gradient as far as LLVM's text."""
     checked = check(Source("test.dl", text))
     assert not checked.diagnostics, [d.message for d in checked.diagnostics]
-    functions = checked.module.functions
-    made, entries = lower([request(functions["f"]), request(functions["slope"])], verify=False)
+    made, entries = lower([request(checked.module.functions[name]) for name in functions], verify=False)
     names = [e.name for e in entries]
     nests = schedule(reachable(made, names), Lanes(256), GRAIN)
     emit(nests, names)
@@ -478,6 +552,40 @@ def test_the_work_of_checking_is_linear_in_the_text(name: str, monkeypatch: pyte
         assert not check(source).diagnostics
         found.append(calls(partial(check, source)))
     compare(name, found[1:])
+
+
+@pytest.mark.parametrize("name", ACTING)
+def test_the_work_of_compiling_what_acts_is_linear_in_the_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLANG_CACHE_SIZE", "0")
+    write, n = ACTING[name]
+    compiled(write(2).replace("-> f64 {", "{"), ["f"])
+    texts = [write(n * k).replace("-> f64 {", "{") for k in (1, 2, 4)]
+    compare(name, [calls(partial(compiled, text, ["f"])) for text in texts])
+
+
+def test_what_branches_in_branches_save_passes_through_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that is saved in d arms is a result of each of them."""
+    monkeypatch.setenv("DLANG_CACHE_SIZE", "0")
+    found = []
+    for depth in (2, 12, 24, 48):
+        code = nested(
+            depth,
+            lambda k, t: f"if s > {k}.0 {{ let j{k} = i64(s); s = s * x[j{k} % 8]\n {t}\n s *= x[(j{k} + 1) % 8] }}",
+            "s = sin(s)",
+        )
+        found.append(calls(partial(compiled, body(["var s = x[0]", code], "s") + DERIVATIVE)))
+    no_faster_than_squares("branches in branches", found[1:])
+
+
+def test_functions_in_functions_capture_what_is_around_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of d functions captures what up to d others bind."""
+    monkeypatch.setenv("DLANG_CACHE_SIZE", "0")
+    found = []
+    for depth in (2, 12, 24, 48):
+        inner = " + ".join(f"sin(a{k})" for k in range(depth))
+        code = nested(depth, lambda k, t: f"{{ let f{k} = |a{k}: f64| {t}\n f{k}(x[{k % 8}]) }}", inner)
+        found.append(calls(partial(compiled, body([], code) + DERIVATIVE)))
+    no_faster_than_squares("functions in functions", found[1:])
 
 
 def test_what_loops_in_loops_save_passes_through_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -526,10 +634,7 @@ def test_functions_that_capture_functions_have_as_many_parts_as_there_are(monkey
         lines = [f"let f{k + 1} = |a: f64| sin(a) * x[{k % 8}] + f{k}(a)" for k in range(depth)]
         text = body(["let f0 = |a: f64| sin(a)", *lines], f"f{depth}(x[0])")
         found.append(calls(partial(compiled, text + DERIVATIVE)))
-    few, more, most = found[1:]
-    growth = SHARE * (most.total() - more.total())
-    worse = [f for f, c in most.items() if c - more[f] > growth and exponent(few[f], more[f], c) > 2.1]
-    assert not worse, f"functions that capture functions: calls of these grow faster: {worse}"
+    no_faster_than_squares("functions that capture functions", found[1:])
 
 
 @pytest.mark.parametrize(
@@ -549,6 +654,14 @@ def test_the_work_of_checking_modules_is_linear_in_their_number(
         source = read_source(str(folder / "main.dl"))
         found.append(calls(partial(check, source)))
     compare("modules", found[1:])
+
+
+def no_faster_than_squares(name: str, found: Sequence[Counter[str]]) -> None:
+    """Refuses calls that grow faster than the square of what they are for. found: of n, 2n and 4n of it."""
+    few, more, most = found
+    growth = SHARE * (most.total() - more.total())
+    worse = [f for f, c in most.items() if c - more[f] > growth and exponent(few[f], more[f], c) > 2.1]
+    assert not worse, f"{name}: calls of these grow faster: {worse}"
 
 
 def compare(name: str, found: Sequence[Counter[str]]) -> None:
