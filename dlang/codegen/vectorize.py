@@ -275,9 +275,10 @@ def _one_lane(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
 def in_flight(loop: Loop) -> Loop:
     """A long loop of heavy operations, two registers at a time: each is a long chain, and two of them overlap.
 
-    Lanes of 32 bits are many as it is.
+    Lanes of 32 bits are many as it is. A loop inside, in an arm too, is such a chain itself, and what it saves in
+    arrays has room for as many lanes as there are.
     """
-    inner = any(isinstance(s, Loop | For) for s in loop.stmts)
+    inner = any(isinstance(s, Loop | For) for s in walk(loop.stmts))
     count = known_iterations(loop)
     few = loop.short or (count is not None and count < 4 * loop.lanes)
     if not loop.masked or inner or few or loop.lanes > figures.LANES_IN_FLIGHT:

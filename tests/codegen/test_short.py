@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dlang.codegen.llvm import modules
-from dlang.codegen.loops import Branch, Loop, Parallel, Program, Stmt
+from dlang.codegen.loops import Allocate, Branch, Loop, Parallel, Program, Stmt
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk
@@ -85,6 +85,22 @@ def test_a_long_body_has_two_registers_of_f64_in_flight_and_one_of_f32(dtype: st
     body = "exp(x[i]) + exp(-x[i]) * exp(exp(x[i]))"
     program, entry = nests(f"fn main(x: {dtype}[n]) -> {dtype}[n] = [{body} for i < n]")
     assert f"<16 x {type}> @dl_exp_{dtype}_v16" in modules.emit(program, [entry]).llvm
+
+
+@pytest.mark.parametrize("arm", ["v", "if v > 0.0 { v } else { return exp(v) }"])
+def test_arrays_of_iterations_have_room_for_all_lanes_also_in_an_arm(arm: str) -> None:
+    """What a derivative saves of a loop inside is an array with as many lanes as the loop around has."""
+    program, _ = nests(
+        f"""fn f(v: f64) -> f64 {{
+  var s = {arm}
+  for _ in 0..3 {{ s = exp(s) * log(s) / (1.0 + exp(-s) * exp(-v)) / (2.0 + s) / (3.0 + s * v) }}
+  s
+}}
+fn main(x: f64[n]) -> f64[n] = [grad(f)(v) for v in x]"""
+    )
+    outer = [s for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, Loop) and s.masked]
+    rooms = [(s.lanes, a.shape) for s in outer for a in walk(s.stmts) if isinstance(a, Allocate)]
+    assert rooms and all((shape[0].constant or 0) >= 3 * lanes for lanes, shape in rooms)
 
 
 def test_what_a_wide_loop_leaves_goes_by_the_lanes_of_one_register() -> None:
