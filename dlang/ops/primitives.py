@@ -356,17 +356,22 @@ def _trigamma() -> str:
     """The derivative of digamma at x, as a text that has derivatives itself.
 
     For y >= 1/2 the sum of 1 / (y + k)^2 for k < 10 and the asymptotic series at w = y + 10, of which what is left out
-    is below 2^-52 of the whole; for x < 1/2 by reflection, pi^2 / sin(pi x)^2 less that at 1 - x.
+    is below 2^-52 of the whole; for x < 1/2 by reflection, pi^2 / sin(pi x)^2 less that at 1 - x. Reciprocals are
+    squared, since reciprocals of squares have no derivatives at poles and at infinity.
     """
     y = "select(x < 0.5, 1.0 - x, x)"
-    w = f"({y} + 10.0)"
+    v = f"(1.0 / ({y} + 10.0))"
     series = "0.0"
     for b in ("7.0 / 6.0", "-691.0 / 2730.0", "5.0 / 66.0", "-1.0 / 30.0", "1.0 / 42.0", "-1.0 / 30.0", "1.0 / 6.0"):
-        series = f"({series} + ({b})) / ({w} * {w})"
-    terms = [f"1.0 / (({y} + {k}.0) * ({y} + {k}.0))" for k in range(10)]
-    positive = f"({' + '.join(terms)} + (1.0 + 0.5 / {w} + {series}) / {w})"
-    sine = "sin(3.141592653589793 * (x - round(x)))"
-    return f"select(x < 0.5, 9.869604401089358 / ({sine} * {sine}) - {positive}, {positive})"
+        series = f"({series} + ({b})) * ({v} * {v})"
+    terms = [_square(f"(1.0 / ({y} + {k}.0))") for k in range(10)]
+    positive = f"({' + '.join(terms)} + (1.0 + 0.5 * {v} + {series}) * {v})"
+    cosecant = "(3.141592653589793 / sin(3.141592653589793 * (x - round(x))))"
+    return f"select(x < 0.5, {_square(cosecant)} - {positive}, {positive})"
+
+
+def _square(text: str) -> str:
+    return f"{text} * {text}"
 
 
 _ANGLE = "of an angle in radians"

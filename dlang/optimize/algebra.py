@@ -361,9 +361,8 @@ def _powi(walk: Rewriter, x: Atom, k: Atom) -> Simpler:
     n, dtype = int(k.value), dtype_of(x)
     if 0 <= n <= 8:
         return _power(walk, x, n, dtype)
-    if -2 <= n < 0 and dtype in FLOATS:
-        below = x if n == -1 else walk.emit(Prim("mul", (x, x)), x.type)
-        return Prim("div", (literal(1.0, dtype), below))
+    if n == -1 and dtype in FLOATS:  # the slope of a reciprocal of a square has another power at 0 and at infinity
+        return Prim("div", (literal(1.0, dtype), x))
     return None
 
 
