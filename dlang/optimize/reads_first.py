@@ -191,7 +191,8 @@ class _Order:
             case anf.Assert(guarded=guarded):
                 return not any(isinstance(s.type, anf.Array) for s in guarded)
             case anf.Comp(destinations=destinations):
-                return all(d.into is None for d in destinations) and not is_effectful(op, self.effectful)
+                fresh = all(d.into is None for d in destinations) and not is_effectful(op, self.effectful)
+                return fresh and set(self.consumed(op)).isdisjoint(mentioned(op))  # nor do loops in it change anything
             case _:
                 return op.IS.point or op.IS.view or isinstance(op, anf.Contract)
 
