@@ -19,7 +19,8 @@ from dlang.ir import anf
 from dlang.ir.affine import Box, Knowledge, at_most_one, dependencies, extent, hull, projected, shadow
 from dlang.ir.axes import Location, Relocation, stacked
 from dlang.ir.builder import Builder
-from dlang.ir.comprehension_queries import point_of, sizes_named, taken_apart
+from dlang.ir.comprehension_queries import filled, sizes_named, taken_apart
+from dlang.ir.rewriting import Rewriter
 from dlang.ir.sharing import additions, liftable, may_go_first, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
@@ -64,36 +65,52 @@ def distribute_function(function: anf.Function) -> anf.Function:
 def _block(block: anf.Block, known: Knowledge, repeats: Repeats) -> anf.Block:
     known = known.copy()
     lets: list[anf.Let] = []
-    fills: dict[anf.Atom, anf.Lit] = {}
+    fills: dict[anf.Atom, anf.Atom] = {}
     changed = False
     for original in block.lets:
-        let = repeats.rewritten(_from_identities(original, fills))
+        let = repeats.rewritten(_with_values(_from_identities(original, fills), fills))
         new = _let(let, known, repeats)
         changed |= len(new) != 1 or new[0] is not original
         lets += new
         for n in new:
-            fills |= _fills(n)
+            if isinstance(n.op, anf.Comp):
+                fills.update(filled(n.op, n.vars))
             known.note_sizes(v.type for v in n.vars)
             repeats.note(n)
     return anf.Block(tuple(lets), block.results) if changed else block
 
 
-def _fills(let: anf.Let) -> Iterable[tuple[anf.Var, anf.Lit]]:
-    """The arrays that a let binds of which every element is one literal."""
-    if isinstance(op := let.op, anf.Comp):
-        for k, (v, value) in enumerate(zip(let.vars, op.body.results, strict=True)):
-            if isinstance(value, anf.Lit) and point_of(op, k) is not None:
-                yield v, value
+class _Values(Rewriter):
+    """Reads of arrays of which all elements are one value become that value, which may depend on fewer axes."""
+
+    def __init__(self, fills: Mapping[anf.Atom, anf.Atom]) -> None:
+        super().__init__()
+        self.fills = fills
+
+    def rule(self, let: anf.Let) -> None:
+        match let.op:
+            case anf.Read(array) if array in self.fills:
+                self.env[let.vars[0]] = self.fills[array]
+            case _:
+                super().rule(let)
 
 
-def _from_identities(let: anf.Let, fills: Mapping[anf.Atom, anf.Lit]) -> anf.Let:
+def _with_values(let: anf.Let, fills: Mapping[anf.Atom, anf.Atom]) -> anf.Let:
+    """The let, with the values of the arrays of one value that are read in it."""
+    if not fills or isinstance(let.op, anf.Read) or fills.keys().isdisjoint(mentioned(let.op)):
+        return let
+    op = _Values(fills).op(let.op)
+    return let if op is let.op else replace(let, op=op)
+
+
+def _from_identities(let: anf.Let, fills: Mapping[anf.Atom, anf.Atom]) -> anf.Let:
     """The let, where it adds to an array of nothing but the identity of its monoid, without that array."""
     if not isinstance(op := let.op, anf.Comp) or not fills:
         return let
 
     def started(d: anf.Destination) -> anf.Destination:
         fill = None if d.into is None else fills.get(d.into)
-        if not isinstance(d, anf.Reduce) or d.monoid == "set" or fill is None:
+        if not isinstance(d, anf.Reduce) or d.monoid == "set" or not isinstance(fill, anf.Lit):
             return d
         unit = anf.Lit(identity(d.monoid, fill.dtype), fill.dtype)
         return replace(d, into=None) if same(fill, unit) else d

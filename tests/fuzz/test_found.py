@@ -122,6 +122,35 @@ fn firsts(p: f64[n], x: f64) -> f64 {
 }
 MAIN = jvp(firsts, (p, x), (p, x)).1
 """,
+    "loops in two comprehensions change copies of one array, and one follows from the other": """
+fn turns(p: f64[n], x: f64) -> f64 =
+  sum({
+    var s = x
+    var w = [0.1 * p[i] for z < 3]
+    for a in 0..i + 1 {
+      s = s * sin(s)
+      w[a % 3] = w[(a + 1) % 3] * 0.3 + s
+    }
+    sum(w)
+  } for i < n)
+MAIN {
+  let (u, v) = grad(turns, wrt = (p, x))(p, x)
+  sum(u ** 2) + v ** 2
+}
+""",
+    "what a loop begins with at each point is a sum over another axis, so the same at all of them": """
+fn weighed(p: f64[n], q: f64[k], x: f64) -> f64 =
+  sum([{
+    var s = p[i]
+    var w = [x for z < 3]
+    for a in 0..i + 1 {
+      if s > 0.4 { s = sin(s) }
+      w[a % 3] = w[(a + 1) % 3] * 0.3 + s
+    }
+    sum(w)
+  } for i < n, l < k] @ q)
+MAIN = sum(grad(weighed, wrt = p)(p, q, x))
+""",
 }
 
 
