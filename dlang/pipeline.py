@@ -69,6 +69,7 @@ from dlang.optimize.simplify import simplify
 from dlang.optimize.sink_products import sink_products
 from dlang.optimize.slice_writes import slice_writes
 from dlang.optimize.staging import staged
+from dlang.optimize.steady_sums import steady_sums
 from dlang.optimize.symmetry import symmetry
 from dlang.optimize.tailcalls import tail_calls_to_loops
 from dlang.optimize.unroll import unroll
@@ -208,6 +209,8 @@ PASSES: tuple[CorePass, ...] = (
     _plain("tail_calls", tail_calls_to_loops, PRODUCTS, "makes loops of recursion in tail position", exact=True),
     _plain("slice_writes", slice_writes, PRODUCTS, "sets what each iteration adds to a slice of zeros of its own",
            exact=True),
+    # whose numbers no product is made of
+    _plain("steady_sums", steady_sums, PRODUCTS, "adds up in a number what a loop adds to one element"),
     _plain("sink_products", sink_products, PRODUCTS,
            "does the products that a loop adds up as one product behind it", needs=_EXPANDED),
     _plain("jacobians", jacobians, PRODUCTS,

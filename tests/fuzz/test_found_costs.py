@@ -8,6 +8,13 @@ from tests.fuzz.costs import broken_law
 from tests.fuzz.test_found import MAIN
 
 FOUND = {
+    "an arm of an iteration reads one element of an array": """
+fn main(p: f64[n], q: f64[k], x: f64) -> f64[n] {
+  var u = q
+  for i < k { u -= x }
+  [{ var (s, r) = (p[i], 1); for t in 1..k { if s > p[i] { s = u[1] } }; tanh(s) } for i < n]
+}
+""",
     "what an inner array needs is checked at one point, not at all of them": """
 MAIN = sum([[([x for i < k])[j % k] for b < n] for a < k])
 """,

@@ -201,6 +201,12 @@ fn main(x: f64) -> f64 = h(if x > 0.5 { A(x) } else { B(2.0 * x) })
         "fn main(d: i64, x: f64[n], w: f64[n]) -> f64[n] = if d == 0 or d < 0 { x } else { main(d - 1, sin(x) * w, w) }"
     ),
     "slice_writes": RECURRENT,
+    "steady_sums": (
+        "fn main(a: f64[n], x: f64[m]) -> f64[n] {\n"
+        "  var (h, s) = (a, 1.0)\n"
+        "  for t < m { s = sin(s + x[t]); h[1] += s; h[t % n] -= s * s }\n"
+        "  h\n}"
+    ),
     "sink_products": RECURRENT,
     "jacobians": ITERATED,
     "last_guards": ITERATED,
