@@ -75,9 +75,10 @@ class Interpreter:
     recursion has to end.
 
     counts: operations by the name of the op that they belong to. copies: how many `Copy` ran. passes: over arrays: how
-    many comprehensions, products and the like ran, not counting those at the points of a comprehension. allocated:
-    bytes of the arrays that were made, whether they were alive at once or not. counted: checks whose messages begin so
-    always hold; how many points have come to each. recursive: the functions that call themselves, perhaps by others.
+    many comprehensions, products and the like ran, not counting those at the points of a comprehension. turns:
+    iterations of loops, and branches, at all points. allocated: bytes of the arrays that were made, whether they were
+    alive at once or not. counted: checks whose messages begin so always hold; how many points have come to each.
+    recursive: the functions that call themselves, perhaps by others.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Interpreter:
         self.counts: Counter[str] = Counter()
         self.copies = 0
         self.passes = 0
+        self.turns = 0
         self.allocated = 0
         self.counted: dict[str, int] = {}
         self.recursive = recursive_functions(program)

@@ -302,6 +302,7 @@ class If(Step):
 
     def run(self, run: Interpreter, frame: Frame) -> None:
         condition = value_of(self.op.condition, frame.env)
+        run.turns += frame.times
         if type(condition) is not np.ndarray:
             results = run.block(self.then if condition else self.otherwise, frame)
         elif not condition.any():
@@ -349,6 +350,7 @@ class For(PointStep):
         state = [value_of(a, env) for a in op.init]
         for i in range(*bounds(op, env)):
             run.poll()
+            run.turns += frame.times
             env[op.index] = np.int64(i)
             _bind(op.params, state, env)
             state = run.block(self.body, frame)
@@ -368,6 +370,7 @@ class While(PointStep):
         state = [value_of(a, env) for a in op.init]
         while True:
             run.poll()
+            run.turns += frame.times
             _bind(op.params, state, env)
             if not run.block(self.condition, frame)[0]:
                 return state

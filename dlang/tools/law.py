@@ -60,7 +60,8 @@ class Counts:
     """The costs of a run.
 
     shared: operations, if none were done again for axes that it does not depend on. moved: bytes read and written.
-    peak: bytes of what it made, and held at once. allocated: of all that it made. kinds: the operations by the name of
+    turns: iterations of loops, and branches. peak: bytes of what it made, and held at once. allocated: of all that it
+    made. kinds: the operations by the name of
     their op; places: those that are and those that are shared, by where they stand in the source.
     """
 
@@ -70,6 +71,7 @@ class Counts:
     peak: int
     allocated: int
     passes: int
+    turns: int
     kinds: Mapping[str, int]
     places: Mapping[Span | None, tuple[int, int]]
 
@@ -186,6 +188,7 @@ class Counted:
             metered.peak,
             metered.allocated,
             metered.passes,
+            metered.turns,
             dict(metered.counts),
             metered.places(),
         )
@@ -282,7 +285,9 @@ BASES: Mapping[Way, Way] = {
     "twice": "gradient",
 }
 FACTORS: Mapping[Way, float] = {"value": 1.5, "gradient": 6.0, "tangent": 4.0, "second": 4.0, "twice": 6.0}
-"""How many times the operations of what it is made of, and the numbers that the function takes and gives."""
+"""How many times the operations of what it is made of, and the numbers that the function takes and gives; for
+derivatives its turns, too: an iteration that does nothing still hands on the cotangents of its state.
+"""
 SHARED = 4.0
 """How many times the operations of the function as written, each done as seldom as what it depends on allows."""
 SLACK = 100
@@ -407,13 +412,17 @@ def _faster(counts: Sequence[int], allowed: Sequence[float]) -> bool:
 # ---- what may be -----------------------------------------------------------------------------------------------------
 def operations_of(costs: Costs, way: Way, base: Way) -> float:
     """How many operations a way may take."""
-    return FACTORS[way] * (costs[base].operations + costs.numbers + SLACK)
+    return FACTORS[way] * (_work(costs[base], way) + costs.numbers + SLACK)
+
+
+def _work(counts: Counts, way: Way) -> int:
+    return counts.operations + (0 if way == "value" else counts.turns)
 
 
 def bytes_of(costs: Costs, way: Way, base: Way) -> float:
     """How many bytes a way may read and write: what operations give may be kept, and read again."""
     at_base = costs[base]
-    kept = NUMBER * at_base.operations * (1 if way == "value" else 2)
+    kept = NUMBER * _work(at_base, way) * (1 if way == "value" else 2)
     return FACTORS[way] * (at_base.moved + costs.bytes + NUMBER * SLACK) + kept
 
 
@@ -422,7 +431,7 @@ def memory_of(costs: Costs, way: Way, base: Way) -> float:
     at_base = costs[base]
     if way == "value":
         return TEMPORARIES * (at_base.peak + costs.bytes + NUMBER * SLACK)
-    return 2 * (at_base.peak + costs.bytes) + at_base.allocated + KEPT * (at_base.operations + SLACK)
+    return 2 * (at_base.peak + costs.bytes) + at_base.allocated + KEPT * (_work(at_base, way) + SLACK)
 
 
 # ---- where it comes from ---------------------------------------------------------------------------------------------

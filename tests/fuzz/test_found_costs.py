@@ -8,6 +8,12 @@ from tests.fuzz.costs import broken_law
 from tests.fuzz.test_found import MAIN
 
 FOUND = {
+    "most iterations compare, and change nothing": """
+fn main(p: f64[n], q: f64[k], x: f64) -> f64 {
+  let y = [{ var s = x; for t < k { if s > p[i] { s = q[t] } }; tanh(s) } for i < n]
+  sum(sin(y)) + x
+}
+""",
     "an arm of an iteration reads one element of an array": """
 fn main(p: f64[n], q: f64[k], x: f64) -> f64[n] {
   var u = q

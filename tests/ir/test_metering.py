@@ -93,6 +93,19 @@ def test_operations_are_shared_by_the_points_on_which_they_do_not_depend(element
     assert (run.shared < 10 * 64**2) == shared
 
 
+@pytest.mark.parametrize(
+    ("text", "turns"),
+    [
+        ("var s = 0.0; for k < 5 { s = s * x[k] + 1.0 }; s", 5),
+        ("var k = 3; while k > 0 { k -= 1 }; f64(k)", 4),  # with the one that ends it
+        ("sum(if x[i] > 0.5 { sin(x[i]) } else { x[i] } for i)", 64),
+        ("sum({ var s = x[i]; for k < 5 { if s < 1.0 { s = s * s } }; s } for i)", 2 * 5 * 64),
+    ],
+)
+def test_iterations_and_branches_are_counted_at_all_points(text: str, turns: int) -> None:
+    assert metered(f"fn main(x: f64[n]) -> f64 {{ {text} }}", X, stage="mono").turns == turns
+
+
 def test_memory_is_let_go_without_a_collector_of_circles() -> None:
     text = """
         fn main(x: f64[n]) -> f64 {

@@ -77,7 +77,7 @@ def test_costs_are_the_numbers_that_one_would_count_by_hand(costs):
 
 
 def counts(operations, peak):
-    return Counts(operations, operations, 0, peak, peak, 0, {}, {})
+    return Counts(operations, operations, 0, peak, peak, 0, 0, {}, {})
 
 
 @pytest.mark.parametrize(
