@@ -361,8 +361,12 @@ def _powi(walk: Rewriter, x: Atom, k: Atom) -> Simpler:
     n, dtype = int(k.value), dtype_of(x)
     if 0 <= n <= 8:
         return _power(walk, x, n, dtype)
-    if n == -1 and dtype in FLOATS:  # the slope of a reciprocal of a square has another power at 0 and at infinity
-        return Prim("div", (literal(1.0, dtype), x))
+    if -2 <= n < 0 and dtype in FLOATS:
+        reciprocal = Prim("div", (literal(1.0, dtype), x))
+        if n == -1:
+            return reciprocal
+        one = walk.emit(reciprocal, x.type)  # the slope of 1.0 / (x * x) is not right at 0 and at infinity
+        return Prim("mul", (one, one))
     return None
 
 
