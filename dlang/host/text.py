@@ -30,7 +30,14 @@ def format_value(value: Any, spec: str = "") -> str:
     item = value.item() if hasattr(value, "item") else value
     if isinstance(item, bool):
         return format("true" if item else "false", spec)
-    return format(item, spec) if spec else str(value) if hasattr(value, "dtype") else str(item)
+    if spec:
+        return format(_character(item) if spec[-1] == "c" else item, spec)
+    return str(value) if hasattr(value, "dtype") else str(item)
+
+
+def _character(number: int) -> int:
+    """The number of a character; that of the replacement character where Unicode has none of this number."""
+    return number if 0 <= number < 0xD800 or 0xDFFF < number <= 0x10FFFF else 0xFFFD
 
 
 _NOTHING = "\0"

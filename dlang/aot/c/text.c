@@ -320,8 +320,9 @@ static void put_integer_by(dl_buffer *out, const specification *f, uint64_t size
         return;
     }
     if (f->type == 'c') {
+        bool none = negative || size > 0x10FFFF || (size >= 0xD800 && size <= 0xDFFF);
         dl_buffer text = {0};
-        dl_put_character(&text, (uint32_t)size);
+        dl_put_character(&text, none ? 0xFFFD : (uint32_t)size);
         if (text.failed) out->failed = true;
         else put_padded(out, f, text.bytes, text.length, 0, '<');
         dl_drop(&text);
