@@ -88,12 +88,14 @@ def build(
         if isinstance(local, core.Local) and isinstance(taken, ScalarV):
             frame.define(local, taken)
     frame.name_sizes(frame.env.items())
+    around = dict(bindings)
     for local, a in zip(closure.params, args, strict=True):
         instance.args = (*instance.args, bind_parameter(instance, frame, local, a, translate))
     instance.sizes += instance.own
     if decl is not None and decl.local:
         captured = tuple([(k, frame.env[k]) for k, _ in closure.captured])
-        frame.env[decl] = replace(closure, captured=captured, bindings=dict(bindings))
+        # where it calls itself, its parameters are others, and so are the sizes that these are
+        frame.env[decl] = replace(closure, captured=captured, bindings=around)
     leading = [v for taken in (*instance.captured, *instance.args) for v in leaf_vars(taken)]
     e.note_sizes(leading)
     params = (*instance.sizes, *token, *random, *leading)

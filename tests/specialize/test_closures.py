@@ -173,3 +173,46 @@ fn h(n: i64) -> f64 {
         backend=backend,
     )
     assert m.f(5) == 1 + 15 + 500 and m.h(4) == 2.0 + 3.0 + 4.0 + 6.0
+
+
+@pytest.mark.parametrize("backend", ["cpu", "interp"])
+def test_a_local_function_that_calls_itself_takes_sizes_from_its_own_parameters(backend: str) -> None:
+    m = dlang.compile(
+        """
+fn tails(n: i64) -> i64 {
+  fn go(k: i64) -> i64 = if k >= n { 0 } else { sum(i for i in k..n) + go(k + 1) }
+  go(0)
+}
+fn permutations(n: size) -> i64 {
+  fn go(k: i64, p: i64[n]) -> i64 {
+    if k == n { return sum(p[i] * 10 ** i for i < n) }
+    var total = 0
+    for j in k..n {
+      var q = p
+      (q[k], q[j]) = (q[j], q[k])
+      total += go(k + 1, q)
+    }
+    total
+  }
+  go(0, [i for i < n])
+}
+fn first_even(n: i64) -> i64 {
+  fn go(k: i64) -> i64 {
+    for j in k..n { if j % 2 == 0 { return 1 + go(j + 1) } }
+    0
+  }
+  go(0)
+}
+fn halves(x: f64[n]) -> f64 {
+  fn go(a: i64, b: i64) -> f64 {
+    if b - a <= 1 { return sum(x[a..b]) }
+    let z: f64[b - a] = x[a..b]
+    sum(z[i] * z[b - a - 1 - i] for i < b - a) + go(a, (a + b) // 2) * go((a + b) // 2, b)
+  }
+  go(0, n)
+}
+""",
+        backend=backend,
+    )
+    assert m.tails(4) == 6 + 6 + 5 + 3 and m.permutations(3) == 2 * 3 * 111 and m.first_even(7) == 4
+    assert m.halves([1.0, 2.0, 3.0, 5.0]) == 2.0 * 5.0 + 2.0 * 6.0 + (4.0 + 2.0) * (30.0 + 15.0)
