@@ -66,7 +66,7 @@ def _made_and_freed(stmts: Sequence[loops.Stmt]) -> Iterator[loops.Allocate]:
 
 def _bytes(stmt: loops.Allocate) -> int | None:
     """The bytes of a small array of a known size; None of another."""
-    count = product(stmt.shape).constant
+    count = product(stmt.shape).constant if all(n.constant is not None for n in stmt.shape) else None  # 0 * n is none
     if count is None or stmt.extra or is_reference(stmt.buffer.dtype):
         return None
     bytes = int(count) * WIDTHS[stmt.buffer.dtype]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dlang
 from dlang.codegen.llvm import modules
 from dlang.codegen.loops import Program
 from dlang.codegen.schedule import schedule
@@ -77,3 +78,17 @@ def test_arrays_on_the_stack_hold_what_the_interpreter_has(text: str) -> None:
         for a, b in zip(engine.compile(core, [name]).run(name, args), expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12)
         assert all(context.in_use == 0 for context in engine.contexts)
+
+
+def test_an_array_without_elements_but_with_a_size_that_is_not_known_is_compiled() -> None:
+    text = """
+fn main(q: f64[n]) -> f64[n] = grad(|q: f64[n]| {
+  var o = q[..0]
+  for y in q {
+    if y < 0.0 { continue }
+    o = tanh(o) * y
+  }
+  sum(o) + sum(q)
+})(q)
+"""
+    assert all(dlang.compile(text).main([1.0, -2.0, 3.0]) == [1.0, 1.0, 1.0])
