@@ -560,8 +560,9 @@ def _lift(s: _Split, used: set[anf.Var], depth: int) -> bool:
                 continue
             if any(isinstance(v.type, anf.Array) for v in code.stored):
                 lets = stored_in_turn(code, space.axes, space.shape, space.index)
-                s.before += [*space.lets, *_normal(lets, s.known, s.repeats)]
-                lifted_arrays = lets[-1].vars
+                first = _normal(lets, lets[-1].vars, s.known, s.repeats)
+                s.before += [*space.lets, *first.lets]
+                lifted_arrays = tuple([a for a in first.results if isinstance(a, anf.Var)])
                 s.known.note_sizes(v.type for v in lifted_arrays)
             else:
                 lifted_arrays = tuple(_store(s, space, code.lets, code.stored, span_of(code), depth))
@@ -572,16 +573,17 @@ def _lift(s: _Split, used: set[anf.Var], depth: int) -> bool:
         gaps = shadow(s.axes, set(), s.known) if space.axes else []
         if gaps is not None:
             lets, values = run_if(code, [gap + 1 for gap in gaps])
-            s.before += _normal(lets, s.known, s.repeats)
-            s.moved.env.update(zip(code.stored, values, strict=True))
+            first = _normal(lets, values, s.known, s.repeats)
+            s.before += first.lets
+            s.moved.env.update(zip(code.stored, first.results, strict=True))
             s.body = [s.rewritten(let) for let in without(s.body, code, {}, used)]
             lifted = True
     return lifted
 
 
-def _normal(lets: Sequence[anf.Let], known: Knowledge, repeats: Repeats) -> Sequence[anf.Let]:
-    """Code that moved to the front, in the normal form."""
-    return _block(vectorised(anf.Block(tuple(lets), ()), known), known, repeats).lets
+def _normal(lets: Sequence[anf.Let], results: Sequence[anf.Atom], known: Knowledge, repeats: Repeats) -> anf.Block:
+    """Code that moved to the front, in the normal form, with what the rest uses of it."""
+    return _block(vectorised(anf.Block(tuple(lets), tuple(results)), known), known, repeats)
 
 
 def _without_invariants(let: anf.Let, known: Knowledge, repeats: Repeats) -> list[anf.Let]:
@@ -610,9 +612,10 @@ def _without_invariants(let: anf.Let, known: Knowledge, repeats: Repeats) -> lis
     remaining = without(op.body.lets, code, {}, used)
     if any(v in code.stored for inner in remaining for v in consumed_by(inner.op)):
         return [let]  # what is changed in an iteration would be copied in each
-    renaming = Renaming(dict(zip(code.stored, values, strict=True)))
+    first = _normal(before, values, known, repeats)
+    renaming = Renaming(dict(zip(code.stored, first.results, strict=True)))
     body = renaming.block(anf.Block(tuple(remaining), op.body.results))
-    return [*_normal(before, known, repeats), anf.Let(let.vars, replace(op, body=body), let.span)]
+    return [*first.lets, anf.Let(let.vars, replace(op, body=body), let.span)]
 
 
 # ---- invariants ------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dlang
 from dlang.ir.anf import Comp, Contract, Program, ScatterAdd
 from dlang.ir.traverse import walk
 from dlang.optimize.contractions import contractions
@@ -22,6 +23,7 @@ from tests.ad.support import (
     run,
     tidy,
 )
+from tests.meaning import meaning
 
 
 def scatters(program: Program) -> int:
@@ -94,3 +96,29 @@ def test_an_axis_of_one_element(reduction: str, shape: tuple[int, int]) -> None:
     parts = " + ".join([f"sum({reduction}(y, axis = {axis}) ** 2)" for axis in (0, 1)])
     x = np.linspace(0.3, 1.7, n * k).reshape(shape)
     four_ways(f"fn f(x: f64[{n}, {k}]) -> f64 {{\n  let y = sin(x) * x\n  {parts}\n}}", [x])
+
+
+ELEMENTS_OF_WHAT_MOVES = """
+struct Box { a: f64[1], b: f64 }
+fn plain(v: f64[n]) -> f64 = sum([{
+  var d = [1.0, 2.0]
+  d[1] += e
+  d[1] * d[0] * e
+} for e in v])
+fn boxes(v: f64[n], w: f64[2]) -> f64 = sum([{
+  var d = [Box([e], w[0]), Box([sin(e)], w[1] * w[0])]
+  d[1].b += e
+  d[0].a[0] = d[1].b
+  d[0].a[0] + d[1].a[0]
+} for e in v])
+"""
+
+
+def test_elements_are_read_of_an_array_that_is_the_same_at_every_point() -> None:
+    m, i = dlang.compile(ELEMENTS_OF_WHAT_MOVES), dlang.compile(ELEMENTS_OF_WHAT_MOVES, backend="interp")
+    v, w = np.array([0.5, 2.0]), np.array([3.0, 4.0])
+    for function in (m.plain, i.plain):
+        np.testing.assert_allclose(meaning(dlang.grad(function), v), 2.0 + 2.0 * v)
+    for function in (m.boxes, i.boxes):
+        np.testing.assert_allclose(meaning(dlang.grad(function), v, w), 1.0 + np.cos(v))
+        np.testing.assert_allclose(meaning(dlang.hessian(function), v, w), np.diag(-np.sin(v)), atol=1e-15)
