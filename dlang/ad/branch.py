@@ -27,7 +27,7 @@ from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, S
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import block_mentions, bound_vars, free_vars, mentioned, pruned_block, type_vars, with_op
-from dlang.ir.types import I64, dtype_of, product
+from dlang.ir.types import I64, dtype_of, is_fixed, product
 
 
 @dataclass(slots=True)
@@ -175,7 +175,7 @@ def _save(
             later = scope.lasting.arrays()
             copies = _copies(b, [v for v in free_vars(block) if v in scope.fleeting - bound and v not in later], a)
             block, mine, bound = substitute(block, copies), [*mine, *copies.values()], bound | {*copies.values()}
-            large = [v for v in mine if isinstance(v.type, Array) and product(v.type.shape).constant is None]
+            large = [v for v in mine if isinstance(v.type, Array) and not is_fixed(v.type.shape)]
             if large and (scope.in_loop or outgrows(_elements(large), _elements((*free_vars(op), *let.vars)))):
                 together = bundle(large, a.forward, scope.nodes)
                 sizes_of_types = together.computed(mine, bound)

@@ -16,7 +16,7 @@ from dlang.codegen import loops
 from dlang.codegen.traverse import blocks, mentions, walk
 from dlang.ir.anf import is_reference
 from dlang.ir.terms import WIDTHS
-from dlang.ir.types import product
+from dlang.ir.types import is_fixed, product
 from dlang.ops import figures
 
 
@@ -66,7 +66,7 @@ def _made_and_freed(stmts: Sequence[loops.Stmt]) -> Iterator[loops.Allocate]:
 
 def _bytes(stmt: loops.Allocate) -> int | None:
     """The bytes of a small array of a known size; None of another."""
-    count = product(stmt.shape).constant if all(n.constant is not None for n in stmt.shape) else None  # 0 * n is none
+    count = product(stmt.shape).constant if is_fixed(stmt.shape) else None
     if count is None or stmt.extra or is_reference(stmt.buffer.dtype):
         return None
     bytes = int(count) * WIDTHS[stmt.buffer.dtype]

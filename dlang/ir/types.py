@@ -42,6 +42,11 @@ def product(sizes: Iterable[anf.Size]) -> anf.Size:
     return total
 
 
+def is_fixed(shape: Iterable[anf.Size]) -> bool:
+    """Tells whether all sizes are numbers: their product may be one, 0, where a size beside the 0 is not known."""
+    return all(size.constant is not None for size in shape)
+
+
 def function_named(functions: Mapping[str, anf.Function], name: str) -> anf.Function:
     """A function of the program; an error if there is none of that name."""
     if name not in functions:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import dlang
 from dlang.diagnostics import Source
 from dlang.driver import check, errors_of, lower
 from dlang.dump_ir import request
 from dlang.ir.anf import Construct, For, Program, While
 from dlang.ir.traverse import walk
+from tests.meaning import meaning
 
 CHOICE = "fn choice(v: f64) -> f64 = if v > 0.0 { v * v * exp(v) } else { sin(v) * v }\n"
 
@@ -90,3 +93,24 @@ def test_arrays_of_arms_of_which_one_runs_share_the_tapes_of_a_loop(size: str) -
 
     few, many = (max(len(op.params) for op in loops(arms)) for arms in (2, 6))
     assert many == few
+
+
+def test_an_arm_saves_arrays_without_elements_of_a_size_that_it_makes() -> None:
+    text = """
+fn f(q: f64[k], x: f64) -> f64 {
+  let g = if x > 0.0 {
+    |u: f64[0]| {
+      var v = u
+      for y in q {
+        if y < 0.0 { continue }
+        v = tanh(v) * y
+      }
+      v
+    }
+  } else { |u: f64[0]| u }
+  sum(g(q[..0])) + sum(q) * x
+}
+"""
+    for backend in ("interp", "cpu"):
+        f = dlang.compile(text, backend=backend).f
+        np.testing.assert_allclose(meaning(dlang.grad(f), np.array([1.0, -2.0, 3.0]), 0.5), 0.5)
