@@ -147,11 +147,17 @@ def _together(first: anf.Let, second: anf.Let, sizes: Mapping[anf.Var, anf.Size]
     if not results.keys().isdisjoint(mentioned(body)):
         return None
     joint.lets += body.lets
-    for var, value, destination in zip(second.vars, body.results, b.destinations, strict=True):
+    added: dict[int, int] = {}  # the positions in the second one of what goes on with nothing of the first, and here
+    for n, (var, value, destination) in enumerate(zip(second.vars, body.results, b.destinations, strict=True)):
         new = _opened(renamed(destination, reader), sizes)
         if any(size.mentions(first.vars) for size in (*new.shape, *new.index)):
             return None
         if new.into not in results:
+            if isinstance(new, anf.Reduce) and new.after is not None:
+                if new.after not in added:
+                    return None
+                new = replace(new, after=added[new.after])
+            added[n] = len(joint.vars)
             joint.add(var, value, new)
         elif not _go_on(joint, var, value, new, results[new.into], known):
             return None

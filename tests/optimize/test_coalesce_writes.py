@@ -20,6 +20,7 @@ from dlang.optimize.coalesce_writes import coalesce_writes
 from dlang.optimize.ownership import ownership
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
+from tests.meaning import meaning
 from tests.optimize.programs import assert_same, cost, count, program, run, through
 from tests.specialize.support import lowered
 
@@ -176,3 +177,24 @@ def test_segments_are_written_and_read_as_text() -> None:
     verify(read_program(print_program(after)))
     with pytest.raises(IRError, match="goes on with that of no earlier one"):
         verify(read_program(print_program(after).replace(" after 0", " after 1")))
+
+
+def test_columns_of_a_row_go_on_with_each_other_behind_other_segments() -> None:
+    text = """
+fn f(v: f64[3], x: f64) -> f64 {
+  let w = if x > 0.0 {
+    let (y, g) = value_and_grad(|u: f64[3]| {
+      var m = [u[i] * f64(c) for i < 3, c < 2]
+      m[.., 0] = sin(u)
+      m[.., 1] += m[.., 0]
+      sum(sum(m, axis = 1) * u)
+    })(v)
+    y * g
+  } else { v }
+  sum(w * w)
+}
+"""
+    v = np.array([0.3, -0.8, 1.2])
+    compiled, interpreted = dlang.compile(text).f, dlang.compile(text, backend="interp").f
+    expected = meaning(dlang.grad(interpreted), v, 0.5)
+    np.testing.assert_allclose(dlang.grad(compiled)(v, 0.5), expected, rtol=1e-12)
