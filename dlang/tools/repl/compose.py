@@ -168,9 +168,10 @@ def _with_earlier(d: Diagnostic, names: set[str]) -> Diagnostic:
 
 def _of_let(d: Diagnostic, state: State) -> Diagnostic:
     """A value of the session is no parameter to who assigns to it."""
-    name = d.message.split("`")[1] if d.code == "E0208" else ""
-    if name not in state.values:
+    named = re.search("`([^`]*)`", d.message) if d.code == "E0208" else None  # `1 = 2` names nothing
+    if named is None or named[1] not in state.values:
         return d
+    name = named[1]
     message = f"`{name}` was named by `let` and can't be assigned: only a `var` can"
     return replace(d, message=message, notes=(), help=(f"name it anew: `let {name} = …`",))
 

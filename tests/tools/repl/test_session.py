@@ -361,3 +361,9 @@ def test_who_wants_to_leave_is_told_how(capsys):
     for text in ("quit", "exit()"):
         answered(conversation, text)
     assert capsys.readouterr().err.count("help: `:quit` ends the session") == 2
+
+
+@pytest.mark.parametrize("line", ["1 = 2", "[] = 3.0", "-1 -= 1", "for i < 3 { 3 += i }", "f(1) = 2"])
+def test_what_has_no_name_is_not_assigned(talk, line):
+    out, err = talk("fn f(k: i64) -> i64 = k", line, "f(3)")
+    assert out == ["3"] and "E0208" in err and "bug" not in err
