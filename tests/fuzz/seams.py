@@ -1,13 +1,13 @@
 """Programs in which features meet: templates one behind the other, and inside of one another.
 
 Each is compiled with its gradient and with its derivative along a direction, and split by what is known early. That the
-modes agree, and the optimised program with what it was made of, is what is looked at.
+modes agree, and the optimised program and native code with what they were made of, is what is looked at.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from random import Random
@@ -21,11 +21,14 @@ from dlang.host.effects import Host
 from dlang.host.errors import RunError
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Program, early_name, poly
+from dlang.runtime.engine import Engine
 from tests.fuzz import templates
-from tests.fuzz.compare import Disagreement, alike, nearby, outcome_of
+from tests.fuzz.compare import Disagreement, Run, alike, nearby, outcome_of
 
 SIZES = ((5, 2), (0, 2), (1, 1), (2, 3))
 """Of `p` and `q`, the parameters of a program."""
+LONGER = ((17, 3), (33, 16))
+"""The same, of more points than lanes, where native code runs."""
 PARAMETERS = "p: f64[n], q: f64[k], m: f64[n, k], x: f64, j: i64"
 MODES = f"""
 fn main({PARAMETERS}) -> (f64, f64, f64) {{
@@ -119,10 +122,10 @@ def _declared(text: str) -> list[str]:
 
 
 # ---- what is wrong with one ------------------------------------------------------------------------------------------
-def wrong_at_a_seam(text: str, seed: int) -> Disagreement | None:
+def wrong_at_a_seam(text: str, seed: int, native: bool = True) -> Disagreement | None:
     """Finds what is wrong with a program whose `main` gives one f64; None if all that is looked at agrees.
 
-    seed: decides which parameters are known early.
+    seed: decides which parameters are known early. native: whether it is compiled as well, as a whole.
     """
     checked = check(Source("program.dl", text.replace("fn main(", "fn value(") + MODES))
     if mistakes := errors_of(checked):
@@ -134,8 +137,11 @@ def wrong_at_a_seam(text: str, seed: int) -> Disagreement | None:
     stages: dict[str, Program] = {}
     try:
         _, (entry,) = lower([request], verify=True, observe=stages.__setitem__, bound=EARLY[seed % len(EARLY)])
-        runs = {stage: partial(_run, stages[stage], stages["ad"], entry.name) for stage in ("ad", "opt")}
-        for number, (n, k) in enumerate(SIZES):
+        runs: dict[str, Run] = {s: partial(_run, stages[s], stages["ad"], entry.name) for s in ("ad", "opt")}
+        if native:
+            program, (whole,) = lower([request])
+            runs["compiled"] = partial(Engine(Host()).compile(program, [whole.name]).run, whole.name)
+        for number, (n, k) in enumerate((*SIZES, *LONGER) if native else SIZES):
             args = arguments(number, n, k)
             found = _difference(runs, args)
             rng = np.random.default_rng(number)
@@ -170,7 +176,7 @@ def _run(program: Program, whole: Program, name: str, args: Sequence[Any]) -> Se
     return Interpreter(program, Host()).run(name, [*args, *values])
 
 
-def _difference(runs: Mapping[str, Callable[[Sequence[Any]], Any]], args: Sequence[Any]) -> Disagreement | None:
+def _difference(runs: Mapping[str, Run], args: Sequence[Any]) -> Disagreement | None:
     """Finds what differs at some arguments: between stages, or between modes where both are finite."""
     outcomes = {stage: outcome_of(run, args) for stage, run in runs.items()}
     (first, expected), *others = outcomes.items()
