@@ -474,6 +474,13 @@ def _(n: int) -> str:
     return "\n".join(before) + f"\nfn h(y: f64) -> f64 ! random = grad(g{n})(y)\n"
 
 
+@checked("structs in structs", 24)
+def _(n: int) -> str:
+    more = [f"struct S{k + 1} {{ a: S{k}, b: f64 }}\nstruct T{k + 1} {{ a: E{k}, b: E{k} }}" for k in range(n)]
+    enums = [f"enum E{k + 1} {{ A{k + 1}(T{k + 1}), B{k + 1}(E{k}), C{k + 1}(E{k + 1}) }}" for k in range(n)]
+    return "\n".join(["struct S0 { a: f64 }", "enum E0 { A0, B0(E0) }", *more, *enums, "fn g(y: f64) -> f64 = y", ""])
+
+
 @checked("patterns in patterns", 8)
 def _(n: int) -> str:
     pattern = nested(n, lambda k, t: f"Cons(h{k}, {t})", "_")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar as TypeVariable
 
@@ -20,7 +20,7 @@ from dlang.typecheck.foreign import foreign_body, problems
 from dlang.typecheck.functions import Body
 from dlang.typecheck.groups import Mentions, Written, reached, types_in
 from dlang.typecheck.indices import prove_indices
-from dlang.typecheck.limits import size_too_large
+from dlang.typecheck.limits import MOST_PARTS, size_too_large, too_many_parts
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Member, default_rest, generalise
 from dlang.typecheck.scope import AliasEntry, FnEntry, FunctionContext, LocalEntry, ModuleTable, Scope
@@ -149,7 +149,8 @@ def declare(cx: Checker, table: ModuleTable, written: list[Written], outside: di
                     cx.report(twice(f"the constructor `{v.name}`", place, first_places[v.name]))
                 first_places.setdefault(v.name, place)
                 table.constructors[v.name] = (decls[0], v)
-    for diagnostic in uninhabited([decl for _, _, decls in waiting for decl in decls]):
+    mine = [decl for _, _, decls in waiting for decl in decls]
+    for diagnostic in (*uninhabited(mine), *too_large(mine)):
         cx.report(diagnostic)
 
 
@@ -226,14 +227,15 @@ def converted(
 
 
 Known = dict[ty.Var, bool]  # whether the types that the parameters of a declaration stand for have values
-Path = frozenset[tuple[ty.DataDecl, tuple[bool, ...]]]
+Instantiated = tuple[ty.DataDecl, tuple[bool, ...]]
 
 
 def uninhabited(decls: Sequence[ty.DataDecl]) -> list[Diagnostic]:
     """E0218 for each declaration without values, whatever its parameters stand for."""
     diagnostics: list[Diagnostic] = []
+    values = _Values()
     for d in decls:
-        if d.variants and not _declared(d, tuple(True for _ in d.params), frozenset()):
+        if d.variants and not values.declared(d, tuple(True for _ in d.params)):
             kind = "struct" if d.is_struct else "enum"
             diagnostics += error(
                 "E0218",
@@ -245,31 +247,63 @@ def uninhabited(decls: Sequence[ty.DataDecl]) -> list[Diagnostic]:
     return diagnostics
 
 
-def _declared(d: ty.DataDecl, args: tuple[bool, ...], path: Path) -> bool:
-    if (d, args) in path:
-        return False
-    known: Known = dict(zip(d.params, args, strict=True))
-    inner = path | {(d, args)}
-    return any(all(_has_values(t, known, inner) for _, t in v.fields) for v in d.variants)
+@dataclass(slots=True)
+class _Values:
+    """A search for types that have values. path: those that are looked at, none of which gets a value from itself."""
 
+    path: set[Instantiated] = field(default_factory=set)
 
-def _has_values(t: ty.Type | ty.Size | ty.Shape, known: Known, path: Path) -> bool:
-    if isinstance(t, ty.Size | ty.Shape):
-        return True
-    match ty.resolve(t):
-        case ty.TypeVar() as v:
-            return known.get(v, True)
-        case ty.TypeArray(element, shape):
-            s = ty.resolve_shape(shape)
-            counts = [ty.resolve_size(n).poly.constant for n in (*s.pre, *s.post)]
-            some = s.row is None and all(c is not None and c > 0 for c in counts)
-            return not some or _has_values(element, known, path)  # an array may be empty
-        case ty.TypeTuple(items):
-            return all(_has_values(i, known, path) for i in items)
-        case ty.TypeData(decl, args):
-            return _declared(decl, tuple([_has_values(a, known, path) for a in args]), path)
-        case _:
+    def declared(self, d: ty.DataDecl, args: tuple[bool, ...]) -> bool:
+        key = d, args
+        if args not in d.inhabited and key not in self.path:
+            self.path.add(key)
+            known: Known = dict(zip(d.params, args, strict=True))
+            if any(all(self.has(t, known) for _, t in v.fields) for v in d.variants):
+                d.inhabited.add(args)
+            self.path.remove(key)
+        return args in d.inhabited
+
+    def has(self, t: ty.Type | ty.Size | ty.Shape, known: Known) -> bool:
+        if isinstance(t, ty.Size | ty.Shape):
             return True
+        match ty.resolve(t):
+            case ty.TypeVar() as v:
+                return known.get(v, True)
+            case ty.TypeArray(element, shape):
+                s = ty.resolve_shape(shape)
+                counts = [ty.resolve_size(n).poly.constant for n in (*s.pre, *s.post)]
+                some = s.row is None and all(c is not None and c > 0 for c in counts)
+                return not some or self.has(element, known)  # an array may be empty
+            case ty.TypeTuple(items):
+                return all(self.has(i, known) for i in items)
+            case ty.TypeData(decl, args):
+                return self.declared(decl, tuple([self.has(a, known) for a in args]))
+            case _:
+                return True
+
+
+def too_large(decls: Sequence[ty.DataDecl]) -> Iterator[Diagnostic]:
+    """E0291 for each declaration of too many parts; all of them mention one another, and nothing else that is new."""
+    mentioned = {d: list(_mentioned(t for v in d.variants for _, t in v.fields)) for d in decls}
+    for d, others in mentioned.items():
+        parts = sum(len(v.fields) for v in d.variants) + sum(other.parts for other in others)
+        if not mentioned.keys().isdisjoint(others):  # it contains itself
+            continue
+        if parts > MOST_PARTS:
+            yield from too_many_parts(d.span).diagnostics
+        else:
+            d.parts = parts
+
+
+def _mentioned(types: Iterable[ty.Type]) -> Iterator[ty.DataDecl]:
+    """The structs and enums in types, each time that they are there."""
+    work = list(types)
+    while work:
+        t = ty.resolve(work.pop())
+        if isinstance(t, ty.TypeData):
+            yield t.decl
+        if isinstance(t, ty.TypeArray | ty.TypeTuple | ty.TypeFn | ty.TypeData):
+            work += [c for c in ty.children(t) if isinstance(c, ty.Type)]
 
 
 Function = s.Fn | s.Const | s.Extern

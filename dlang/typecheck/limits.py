@@ -6,7 +6,7 @@ from dlang.diagnostics import DlangError, Span, error
 from dlang.polynomials import MOST_FACTORS, MOST_PRODUCTS
 from dlang.typecheck.types import Type, TypeArray, TypeCon, TypeData, TypeFn, TypeTuple, TypeVar, children, resolve
 
-_PARTS = 10_000  # of a type; a chain of pairs of pairs gets there in 13 steps and would never end otherwise
+MOST_PARTS = 10_000  # of a type; a chain of pairs of pairs gets there in 13 steps and would never end otherwise
 _AXES = 32  # of an array, as in NumPy
 
 
@@ -18,8 +18,8 @@ def within_size(t: Type, span: Span | None) -> None:
     stack: list[Type] = [t]
     while stack:
         count += 1
-        if count > _PARTS:
-            raise too_large(span)
+        if count > MOST_PARTS:
+            raise too_many_parts(span)
         part = resolve(stack.pop())
         if isinstance(part, TypeArray | TypeTuple | TypeFn | TypeData):
             stack += [c for c in children(part) if isinstance(c, Type)]
@@ -39,6 +39,6 @@ def size_too_large(span: Span | None) -> DlangError:
     return error("E0291", "this size is too large when it is multiplied out", span, help=help)
 
 
-def too_large(span: Span | None) -> DlangError:
+def too_many_parts(span: Span | None) -> DlangError:
     help = ("a type is written out in full, however it was put together: collect equal things in an array or a list",)
-    return error("E0291", f"this has a type of more than {_PARTS:,} parts", span, help=help)
+    return error("E0291", f"this has a type of more than {MOST_PARTS:,} parts", span, help=help)

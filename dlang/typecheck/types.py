@@ -220,7 +220,11 @@ class Variant:
 
 @dataclass(eq=False, slots=True)
 class DataDecl:
-    """A struct (`is_struct`, one variant of its name) or an enum. `module` is the dotted name of its file."""
+    """A struct (`is_struct`, one variant of its name) or an enum. `module` is the dotted name of its file.
+
+    Found when it is declared: parts, how many fields are in it with those of other structs and enums in it, where one
+    that contains itself is 1; inhabited, for which parameters with values (True) and without it has values.
+    """
 
     name: str
     module: str
@@ -229,6 +233,8 @@ class DataDecl:
     is_struct: bool
     span: Span
     doc: str = ""
+    parts: int = 1
+    inhabited: set[tuple[bool, ...]] = field(default_factory=set)
 
 
 def resolve(t: Type) -> Type:

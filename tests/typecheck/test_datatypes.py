@@ -36,6 +36,23 @@ def test_a_type_that_may_end_is_accepted(text):
     accepted(text)
 
 
+def doubled(n: int) -> str:
+    """Structs of two of the one before; the last has as many parts as a tree of depth n."""
+    return "struct S0 { a: f64 }\n" + "\n".join(f"struct S{k + 1} {{ a: S{k}, b: S{k} }}" for k in range(n))
+
+
+def test_a_type_is_as_large_as_what_is_in_it():
+    accepted(doubled(11))
+    diagnostic = refused(doubled(20))
+    assert diagnostic.code == "E0291" and diagnostic.span.text == "S12"
+
+
+def test_what_contains_itself_is_one_part_of_others():
+    fields = ", ".join(f"x{k}: E" for k in range(60))
+    enum = "enum E { " + ", ".join(f"C{k}(E, f64, f64, f64)" for k in range(60)) + ", End }"
+    accepted(f"{enum}\nstruct S {{ {fields} }}\nstruct T {{ {fields.replace(': E', ': S')} }}")
+
+
 def test_a_rule_takes_no_defaults():
     diagnostic = refused("fn f(x: f64) -> f64 = x\npullback f(x: f64 = 1.0) -> y = |dy| dy")
     assert diagnostic.code == "E0303" and "default" in diagnostic.message
