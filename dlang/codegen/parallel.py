@@ -201,18 +201,38 @@ def _made_in(stmts: Iterable[loops.Stmt], outside: frozenset[loops.Value] = froz
 
 def sizes_of_buffers(function: loops.Function) -> dict[loops.Buffer, Size]:
     """How many elements the buffers of a function have, where that is known."""
-    extents = {out.buffer: product(out.shape) for out in function.outs}
-    for stmt in walk(function.body.stmts):
+    extents: dict[loops.Value, Size] = {out.buffer: product(out.shape) for out in function.outs}
+    extents = _extents(function.body.stmts, extents)
+    return {buffer: size for buffer, size in extents.items() if isinstance(buffer, Buffer)}
+
+
+def _extents(stmts: Iterable[Stmt], known: dict[loops.Value, Size]) -> dict[loops.Value, Size]:
+    """The sizes of buffers that are known, and of those that statements bind. What a loop carries has one where it has
+    the same in every iteration: an array may grow from one to the next."""
+    extents = dict(known)
+    for stmt in stmts:
         match stmt:
             case loops.Allocate(buffer, shape, 0):
                 extents[buffer] = product(shape)
             case loops.InOrder():
-                for param, init, result in zip(stmt.params, stmt.init, stmt.results, strict=True):
-                    if isinstance(init, loops.Buffer) and init in extents:
-                        assert isinstance(param, loops.Buffer) and isinstance(result, loops.Buffer)
-                        extents[param] = extents[result] = extents[init]
+                same = {k for k, init in enumerate(stmt.init) if init in extents}
+                while True:
+                    inside = extents | {stmt.params[k]: extents[stmt.init[k]] for k in same}
+                    for block in blocks(stmt):
+                        inside = _extents(block, inside)
+                    lost = {k for k in same if inside.get(stmt.following[k]) != extents[stmt.init[k]]}
+                    if not lost:
+                        break
+                    same -= lost
+                extents = inside | {stmt.results[k]: extents[stmt.init[k]] for k in same}
+            case loops.Branch(_, then, otherwise, results):
+                extents = _extents(otherwise.stmts, _extents(then.stmts, extents))
+                for slot, x, y in zip(results, then.results, otherwise.results, strict=True):
+                    if x in extents and extents[x] == extents.get(y):
+                        extents[slot] = extents[x]
             case _:
-                pass
+                for block in blocks(stmt):
+                    extents = _extents(block, extents)
     return extents
 
 

@@ -248,6 +248,21 @@ def test_large_loops_of_independent_iterations_are_in_pieces(text: str, loops: l
     assert outermost(text) == loops
 
 
+@pytest.mark.parametrize(("changed", "own"), [("concat(out, x)", False), ("sin(out)", True)], ids=["grows", "stays"])
+def test_pieces_add_to_arrays_of_their_own_where_it_is_known_how_large_these_are(changed: str, own: bool) -> None:
+    """An array that a loop carries has another size in each iteration if it grows there."""
+    program = nests(
+        f"""fn main(x: f64[n], idx: i64[n], steps: i64) -> f64[?] {{
+  var out: f64[?] = x
+  for j < steps {{ if idx[j] > 0 {{ out = {changed} }} }}
+  for i < n {{ out[idx[i]] += lgamma(exp(x[i])) }}
+  out
+}}"""
+    )
+    pieces = [s for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, Parallel)]
+    assert any(p.partials for p in pieces) == own
+
+
 def test_the_first_point_that_fails_is_the_one_reported(pools: list[Pool]) -> None:
     text = """fn main(x: f64[n], k: i64[n]) -> f64[n, 2] = [
   { var p = [0.0, x[i]]; for t < 3 { p[k[i] - t] += 1.0 }; p }
