@@ -135,7 +135,7 @@ def _vjp_linear(let: anf.Let, gs: dict[int, anf.Atom], scope: Scope) -> list[anf
             continue
         assert isinstance(g, anf.Var)
         if scope.sink is None and not _reads_others(op, d):
-            settings.append(Setting(d.into, d.index, g, scope.nodes.zero(scope.b, anf.Scalar(dtype_of(g)))))
+            settings.append(Setting(d.into, d.index, g, scope.nodes.zero(scope.b, anf.Scalar(dtype_of(d.into)))))
         elif (elements := _elements(op, d, g, scope)) is not None:
             seeds[n] = (seeds[n][0], *elements)
             scope.add(d.into, _cleared(op, d, g, scope))
@@ -171,7 +171,8 @@ def _elements(op: anf.Comp, d: anf.Reduce, g: anf.Var, scope: Scope) -> tuple[an
 
 def _cleared(op: anf.Comp, d: anf.Reduce, g: anf.Var, scope: Scope) -> anf.Var:
     """A cotangent of which the elements that are set are 0."""
-    nothing = scope.nodes.zero(scope.b, anf.Scalar(dtype_of(g)))
+    assert d.into is not None
+    nothing = scope.nodes.zero(scope.b, anf.Scalar(dtype_of(d.into)))
     return _beside(op, [], nothing, anf.Reduce(d.shape, d.index, "set", g), scope)
 
 

@@ -151,6 +151,23 @@ fn weighed(p: f64[n], q: f64[k], x: f64) -> f64 =
   } for i < n, l < k] @ q)
 MAIN = sum(grad(weighed, wrt = p)(p, q, x))
 """,
+    "a gradient sets rows of what arms inside of loops have saved, and is differentiated": """
+fn changed(p: f64[n], q: f64[k], i: i64, a: f64) -> f64 {
+  var w = [0.3 for z < k]
+  if i == 0 {
+    var s = 0.3
+    for t < 2 {
+      if a < 1.0 {
+        w = s * w
+        s -= p[0] * p[0]
+      }
+    }
+  }
+  sum(w)
+}
+fn total(p: f64[n], q: f64[k]) -> f64 = sum(changed(p, q, i, p[i]) for i < n)
+MAIN = sum(grad(total)(p, q))
+""",
 }
 
 
