@@ -49,6 +49,12 @@ RECURSIVE = """fn walk(x: f64[n, 3], k: i64) -> f64 {
 }
 fn main(x: f64[n, 3], m: i64) -> f64 = walk(x, m)"""
 
+EMPTY = """fn main(x: f64[n, 3], m: i64) -> f64 {
+  var rows = [x[i, 0] * f64(j) for i < n, j < 0]
+  for k < m { if x[k, 1] > 0.0 { rows[k % n] = rows[(k + 1) % n] } }
+  sum(rows) + x[0, 0]
+}"""
+
 
 def on_stack(text: str) -> tuple[list[str], Program]:
     core, _ = lowered(text)
@@ -68,7 +74,7 @@ def test_what_outlives_its_block_or_is_there_many_times_is_on_the_heap(text: str
     assert on_stack(text)[0] == []
 
 
-@pytest.mark.parametrize("text", [TOTALS, TURNS, RECURSIVE], ids=["totals", "turns", "recursive"])
+@pytest.mark.parametrize("text", [TOTALS, TURNS, RECURSIVE, EMPTY], ids=["totals", "turns", "recursive", "empty"])
 def test_arrays_on_the_stack_hold_what_the_interpreter_has(text: str) -> None:
     core, name = lowered(text)
     args = [7, np.linspace(-1.0, 2.0, 21).reshape(7, 3), 5]
