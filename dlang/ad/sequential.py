@@ -2,6 +2,9 @@
 
 Used where the adjoint has no parallel form, such as loops over arrays inside of the body. The cost stays in
 proportion; products use it too, because the adjoint of the running product has no division and is exact at zeros.
+
+Where points read of an array only the elements that they set in it, the loops read these in their state. So the array
+before the loops is not read in them: its cotangent is that of the state, and no second one is added up beside it.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from dlang.ir.builder import Builder
 from dlang.ir.comprehension_queries import without_results
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import I64, dtype_of, type_of
+from dlang.ir.writes import reads_only_what_it_sets
 from dlang.ops.monoids import COMBINE, identity
 
 
@@ -110,6 +114,9 @@ def _nest(
             active.update(r for r in results if isinstance(r, anf.Var))
             b.emit_as([r for r in results if isinstance(r, anf.Var)], loop)
         else:
+            for k, p in zip(chosen, params, strict=True):
+                if (into := op.destinations[k].into) is not None and reads_only_what_it_sets(op, k):
+                    renaming.env[into] = p
             for let in op.body.lets:
                 b.append(renaming.let(let))
             results = tuple(

@@ -304,6 +304,14 @@ def arrays_at_own_points(op: anf.Comp, position: int) -> list[anf.Var]:
     return [x for x, count in read_at(op.body, d.index).items() if count == uses[x] and x.type == type]
 
 
+def reads_only_what_it_sets(op: anf.Comp, position: int) -> bool:
+    """Tells whether each point changes an element of an array that no other point does, and reads no other of it."""
+    d = op.destinations[position]
+    if d.into is None or not determines(op.axes, d.index):
+        return False
+    return read_at(op.body, d.index)[d.into] == [v for let in op.body.lets for v in mentioned(let.op)].count(d.into)
+
+
 def reads_only_its_place(op: anf.Comp, position: int) -> bool:
     """Tells whether a result takes the place of an array of which each point reads only the element that it sets."""
     return _other_reads(op, position) == []

@@ -315,6 +315,15 @@ fn f(x: f64[n], k: i64[n]) -> f64 {
   sum(q ** 2)
 }
 """),
+    "rows that borders decide": Case("""
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  let u = [[v, v * v] for v in x]
+  var q = u
+  for i < n { if k[i] > 0 {
+    for c < 2 { q[i, c] = x[1] * (q[i, c] + 0.1 * (if i == 0 { 0.2 } else { u[i - 1, c] })) } } }
+  sum(q ** 3)
+}
+"""),
     "a table filled row by row": Case("""
 fn f(x: f64[n], k: i64[n]) -> f64 {
   var a = zeros(n + 1, n)

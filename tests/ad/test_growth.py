@@ -29,6 +29,7 @@ fn again(x: f64[n], k: i64[n]) -> f64[n] = grad(|y: f64[n]| checkpoint(f)(y, k))
 SECOND = (
     "a scatter of products under a condition",
     "three arms",
+    "rows that borders decide",
     "a stack",
     "a heap that is emptied",
     "a while in a while",
