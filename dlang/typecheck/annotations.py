@@ -21,6 +21,12 @@ _LIKE_VARIABLE = re.compile(r"([^\W\d_]|[^\W\d_fiuc]\d+)'*$")  # `i3` and the li
 EFFECTS = frozenset({"print", "io", "random"})
 
 
+PASSED = (
+    "a function that is passed takes arrays of one size, which has a name here",
+    "where it is called with parts of several sizes, pass it the whole array and their bounds",
+)
+
+
 @dataclass(slots=True)
 class Annotator:
     """Converts the annotations of one signature, `let` or cast.
@@ -87,7 +93,7 @@ class Annotator:
             case s.TypeTuple(_, items):
                 return ty.TypeTuple(tuple(self.converted(i) for i in items))
             case s.TypeFunction(_, parameters, result, effects):
-                inner = replace(self, unknown=None)
+                inner = replace(self, unknown=None, instead=PASSED)
                 params = tuple(inner.converted(p) for p in parameters)
                 inner.unknown = {}
                 result_type = inner.converted(result)
