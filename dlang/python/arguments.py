@@ -756,6 +756,11 @@ def _data(value: Any, decl: ty.DataDecl) -> str:
         return f"that is the class: `{value.__name__}(…)` is a value"
     if isinstance(value, dict) and decl.is_struct:
         return f"make it one: `{decl.name}(**…)`"
+    if isinstance(value, (tuple, list)) and decl.is_struct:
+        names = [name for name, _ in decl.variants[0].fields]
+        if set(getattr(value, "_fields", ())) == set(names):
+            return f"make it one: `{decl.name}(**…._asdict())`"
+        return f"make it one: `{decl.name}(*…)`" if len(value) == len(names) else ""
     wrapped = [v.name for v in decl.variants if len(v.fields) == 1]
     others = [v for v in decl.variants if v.fields]
     if not decl.is_struct and len(others) == len(wrapped) == 1 and not isinstance(value, type):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections import namedtuple
 from decimal import Decimal
 
 import numpy as np
@@ -168,6 +169,8 @@ def test_what_is_almost_right_is_refused(m, call, words):
         ("text(b'ab')", "decode it: `.decode()`"),
         ("pair([1.0, 2.0])", "give a tuple: `tuple(…)`"),
         ("norm({'x': 1.0, 'y': 2.0})", "make it one: `Point(**…)`"),
+        ("norm((1.0, 2.0))", "make it one: `Point(*…)`"),
+        ("norm(namedtuple('Pair', 'y x')(1.0, 2.0))", "make it one: `Point(**…._asdict())`"),
         ("norm(m.Point)", "that is the class: `Point(…)` is a value"),
         ("norm(m.Point(True, 1.0))", "convert it: `float(…)`"),
         ("maybe(1.5, 2)", "make it one: `Some(…)`"),
@@ -179,7 +182,7 @@ def test_what_is_almost_right_is_refused(m, call, words):
 )
 def test_it_is_told_what_helps(m, call, help):
     with pytest.raises(dlang.DlangError) as caught:
-        eval(f"m.{call}", {"m": m, "np": np, "Decimal": Decimal})
+        eval(f"m.{call}", {"m": m, "np": np, "Decimal": Decimal, "namedtuple": namedtuple})
     assert caught.value.diagnostics[0].help == ((help,) if help else remedy("E0960"))
 
 
