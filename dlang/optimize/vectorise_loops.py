@@ -40,6 +40,7 @@ from dlang.ir.affine import Knowledge, slope
 from dlang.ir.axes import Location, Relocation, at_point, stacked
 from dlang.ir.builder import axis as fresh_axis, shape_of
 from dlang.ir.comprehension_queries import filled, sizes_named
+from dlang.ir.sharing import additions
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
     block_acts,
@@ -436,6 +437,8 @@ class _Batch:
 
     def sets_elements(self) -> bool:
         """Does the changes of elements together, so that what they need is read before; False if that can't be done."""
+        if not self.read:
+            self._compute_once()
         return all(self._set_together(updates, turn > 0) for turn, updates in enumerate(self.updates))
 
     def row(self, let: anf.Let) -> list[anf.Let]:
@@ -449,6 +452,30 @@ class _Batch:
             else:
                 found += [part for part in self.scalars if v in part.vars and part is not let]
         return found if found and len(found) == len(let.vars) else [let]
+
+    def _compute_once(self) -> None:
+        """Stores what the elements are set to, where computing it for one and for the next shares more than additions.
+
+        Each would compute all of it, and so would its derivative.
+        """
+        wanted = [[u.value for _, u in updates] for updates in self.updates]
+        costly = [{v for let in pruned(self.scalars, set(w)) if _costs(let) for v in let.vars} for w in wanted]
+        if sum(map(len, costly)) == len(set[anf.Var]().union(*costly)):
+            return
+        computed = {v for let in self.scalars for v in let.vars}
+        values = list(dict.fromkeys([v for w in wanted for v in w if isinstance(v, anf.Var) and v in computed]))
+        if not all(map(_storable, values)):
+            return
+        keep = anf.Reduce((self.rows.count,), (self.rows.row,), "set")
+        stored = {v: anf.fresh(v.name, type_of(dtype_of(v), keep.shape)) for v in values}
+        together = anf.Comp((), anf.Block((), tuple(values)), tuple([keep] * len(values)))
+        self._emit(anf.Let(tuple(stored.values()), together, self.updates[-1][-1][0].span))
+        reads = [anf.Let((v,), anf.Read(array, keep.index)) for v, array in stored.items()]
+        others = [
+            anf.Let(tuple([anf.fresh(v.name, v.type) if v in stored else v for v in let.vars]), let.op, let.span)
+            for let in self.scalars
+        ]
+        self.scalars = [*reads, *others]
 
     def _turn(self, array: anf.Var) -> int | None:
         """How many elements of an array of the state have been changed so far; None of another array."""
@@ -691,6 +718,11 @@ def _scalar(let: anf.Let) -> bool:
             return all(_scalar(inner) for b in (then, otherwise) for inner in b.lets)
         case op:
             return op.IS.point or isinstance(op, anf.StopGradient)
+
+
+def _costs(let: anf.Let) -> bool:
+    """Tells whether a let costs more than an addition."""
+    return additions(let.op) > figures.ADDITION
 
 
 def _is_recurrence(let: anf.Let, loop: anf.For) -> bool:

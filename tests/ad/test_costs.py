@@ -129,6 +129,32 @@ def test_reads_of_one_array_share_what_their_gradients_compute() -> None:
     assert sizes[-1] <= 2.2 * sizes[-2], sizes
 
 
+ROWS = {
+    "a row that is divided by its sum": "{ let e = exp(v[i]); e / sum(e) }",
+    "elements that a loop changes": "{ var e = v[i]; for k < SIZE { e[k] *= exp(v[i, 0] * f64(k)) }; e / sum(e) }",
+    "elements that are set": "{ let e = sin(sum(v[i])); var o = zeros(SIZE); for k < SIZE { o[k] = v[i, k] * e }; o }",
+}
+
+
+@pytest.mark.parametrize("size", [3, 6])
+@pytest.mark.parametrize("name", ROWS)
+def test_what_elements_of_a_short_row_share_is_differentiated_once(name: str, size: int) -> None:
+    body = ROWS[name].replace("SIZE", str(size))
+    text = f"""
+fn f(v: f64[n, {size}]) -> f64[n, {size}] = [{body} for i < n]
+fn slope(v: f64[n, {size}], c: f64[n, {size}]) -> f64[n, {size}] = vjp(f, v).1(c)
+fn along(v: f64[n, {size}], d: f64[n, {size}]) -> f64[n, {size}] = jvp(f, v, d).1
+"""
+    rng = np.random.default_rng(0)
+    v, c, d = (rng.uniform(0.5, 1.5, (20, size)) for _ in range(3))
+    value, slope = run(text, "f", [20, v]), run(text, "slope", [20, v, c])
+    assert slope.operations / (value.operations + v.size) < 3.5
+    found, along = result(text, "slope", [20, v, c]), result(text, "along", [20, v, d])
+    assert np.isclose(np.sum(d * found), np.sum(c * along), rtol=1e-12)
+    above, below = (result(text, "f", [20, v + h * d]) for h in (1e-6, -1e-6))
+    assert np.allclose((above - below) / 2e-6, along, rtol=1e-6, atol=1e-8)
+
+
 PAIRS = {
     "below": "for i < n { for j in i + 1..n { BODY } }",
     "above": "for i < n { for j in 0..i { BODY } }",
