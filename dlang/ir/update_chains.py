@@ -1,8 +1,9 @@
 """Finds the arrays that continue others: operations that consume an array give it another value in the same memory.
 
 A branch continues an array if both arms do. It does too if one arm does and the other makes an array of its own when
-nothing looks at the old one any more, so that a loop that hands an array on in one arm need not copy it. An array whose
-sizes the branch or the loop itself gives continues nothing.
+nothing looks at the old one any more, so that a loop that hands an array on in one arm need not copy it. The two have
+to be of one size outside of the arms: that an arm has checked it says nothing of the other one. An array whose sizes
+the branch or the loop itself gives continues nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.traverse import mentioned, used_by
+from dlang.ir.types import array_type, product
 from dlang.ir.writes import Continues, How, links
 
 
@@ -102,8 +104,12 @@ class UpdateChains:
             if not isinstance(root, anf.Var) or self.level.get(root, -1) > level:
                 continue
             end = self.root(b, level + 1)
-            begins_inside = isinstance(end, anf.Var) and self.level.get(end, -1) > level
-            if end is root or (isinstance(end, anf.Var) and begins_inside and self._done_with(root, _from(arm, end))):
+            if end is root or (
+                isinstance(end, anf.Var)
+                and self.level.get(end, -1) > level
+                and _elements(root) == _elements(var)
+                and self._done_with(root, _from(arm, end))
+            ):
                 self._continue(var, root)
                 return
 
@@ -183,6 +189,11 @@ def last_uses(block: anf.Block) -> dict[anf.Var, int]:
 def _sized_by(var: anf.Var, vars: tuple[anf.Var, ...]) -> bool:
     """Tells whether a branch or loop gives the sizes of an array too: then its memory is not there before."""
     return isinstance(var.type, anf.Array) and any(size.mentions(vars) for size in var.type.shape)
+
+
+def _elements(var: anf.Var) -> anf.Size:
+    """How many elements an array has."""
+    return product(array_type(var).shape)
 
 
 def _is_array(var: anf.Var) -> bool:

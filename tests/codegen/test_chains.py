@@ -7,6 +7,7 @@ import io
 import numpy as np
 import pytest
 
+import dlang
 from dlang.host.effects import Host
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Block
@@ -14,7 +15,8 @@ from dlang.ir.reader import read_program
 from dlang.ir.traverse import walk
 from dlang.ir.update_chains import UpdateChains
 from dlang.optimize.ownership import ownership
-from dlang.runtime.engine import Engine
+from dlang.runtime.engine import CHECKS, Engine
+from tests.meaning import meaning
 
 LOOP = """\
 fn main(n.0: i64, m.1: i64) -> (r.2: f64[n.0], s.3: f64) {{
@@ -110,8 +112,64 @@ def test_the_old_array_is_overwritten_only_where_nothing_looks_at_it(name: str, 
     assert continues(program.functions["main"].body) == shared
 
 
+SIZED = """\
+fn main(n.0: i64, m.1: i64) -> (r.2: f64) {
+  x.3: f64[n.0] = comp i.4 in 0..n.0 {
+    yield 2.0
+  } to keep [n.0] [i.4] set
+  c.5: bool = lt(m.1, 9)
+  z.6: f64[m.1] = if c.5 {
+    d.7: bool = eq(n.0, m.1)
+    y.8: f64[m.1] = check d.7 "E0706" ("", "", "") (n.0) for (x.3)
+    u.9: f64[m.1] = update y.8[0] = 7.0
+    yield u.9
+  } else {
+    w.10: f64[m.1] = comp i.11 in 0..m.1 {
+      v.12: f64 = cast f64 i.11
+      yield v.12
+    } to keep [m.1] [i.11] set
+    yield w.10
+  }
+  r.13: f64 = read z.6[m.1 - 1]
+  yield r.13
+}
+"""
+"""An array of which one arm checks that it has the size that is wanted, and the other makes one of that size."""
+
+GROWN = """
+fn halved(x: f64[n]) -> f64 {
+  var y: f64[?] = x
+  var s = 0.0
+  for v in x {
+    let p = if v > 0.2 { y } else { y[..len(y) // 2] }
+    if v > 0.0 { s += sum(p); y = concat(p, [1.0]) }
+  }
+  s + sum(y)
+}
+fn main(x: f64[n]) -> f64[n] = grad(halved)(x)
+"""
+
+
+@pytest.mark.parametrize("size", [4, 4000])
+def test_an_array_whose_size_one_arm_checks_has_no_room_for_that_of_the_other(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CHECKS, "1")
+    program = ownership(read_program(SIZED))
+    found = Engine(Host(io.StringIO())).compile(program, ["main"]).run("main", [4, size])
+    assert found == Interpreter(program).run("main", [4, size])
+    assert not continues(program.functions["main"].body)
+
+
+def test_cotangents_of_what_shrinks_in_arms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CHECKS, "1")
+    x = np.random.default_rng(3).uniform(-0.9, 0.9, 11)
+    slope = meaning(dlang.compile(GROWN, backend="interp").main, x)
+    np.testing.assert_allclose(dlang.compile(GROWN).main(x), slope, rtol=1e-12)
+
+
 def continues(body: Block) -> bool:
-    """Whether the branch continues the array that the loop carries."""
+    """Whether the branch continues the array that is there before."""
     chains = UpdateChains()
     chains.add(body)
     (branch,) = (let.vars[0] for let in walk(body) if let.vars[0].name == "z")
