@@ -2,7 +2,7 @@
 
 A branch continues an array if both arms do. It does too if one arm does and the other makes an array of its own when
 nothing looks at the old one any more, so that a loop that hands an array on in one arm need not copy it. The two have
-to be of one size outside of the arms: that an arm has checked it says nothing of the other one. An array whose sizes
+to be of one shape outside of the arms: that an arm has checked it says nothing of the other one. An array whose sizes
 the branch or the loop itself gives continues nothing.
 """
 
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.traverse import mentioned, used_by
-from dlang.ir.types import array_type, product
 from dlang.ir.writes import Continues, How, links
 
 
@@ -107,7 +106,7 @@ class UpdateChains:
             if end is root or (
                 isinstance(end, anf.Var)
                 and self.level.get(end, -1) > level
-                and _elements(root) == _elements(var)
+                and root.type == var.type
                 and self._done_with(root, _from(arm, end))
             ):
                 self._continue(var, root)
@@ -189,11 +188,6 @@ def last_uses(block: anf.Block) -> dict[anf.Var, int]:
 def _sized_by(var: anf.Var, vars: tuple[anf.Var, ...]) -> bool:
     """Tells whether a branch or loop gives the sizes of an array too: then its memory is not there before."""
     return isinstance(var.type, anf.Array) and any(size.mentions(vars) for size in var.type.shape)
-
-
-def _elements(var: anf.Var) -> anf.Size:
-    """How many elements an array has."""
-    return product(array_type(var).shape)
 
 
 def _is_array(var: anf.Var) -> bool:

@@ -136,6 +136,30 @@ fn main(n.0: i64, m.1: i64) -> (r.2: f64) {
 """
 """An array of which one arm checks that it has the size that is wanted, and the other makes one of that size."""
 
+TURNED = """\
+fn main(n.0: i64, m.1: i64) -> (r.2: f64) {
+  x.3: f64[n.0, m.1] = comp i.4 in 0..n.0, j.5 in 0..m.1 {
+    yield 2.0
+  } to keep [n.0, m.1] [i.4, j.5] set
+  c.6: bool = eq(n.0, m.1)
+  z.7: f64[m.1, n.0] = if c.6 {
+    y.8: f64[m.1, n.0] = check c.6 "E0706" ("", "", "") (n.0) for (x.3)
+    u.9: f64[m.1, n.0] = update y.8[0, 1] = 7.0
+    yield u.9
+  } else {
+    w.10: f64[m.1, n.0] = comp i.11 in 0..m.1, j.12 in 0..n.0 {
+      k.13: i64 = size 10*i.11 + j.12
+      v.14: f64 = cast f64 k.13
+      yield v.14
+    } to keep [m.1, n.0] [i.11, j.12] set
+    yield w.10
+  }
+  r.15: f64 = read z.7[m.1 - 1, 0]
+  yield r.15
+}
+"""
+"""The same of a matrix that has as many elements, in rows of another length."""
+
 GROWN = """
 fn halved(x: f64[n]) -> f64 {
   var y: f64[?] = x
@@ -150,12 +174,13 @@ fn main(x: f64[n]) -> f64[n] = grad(halved)(x)
 """
 
 
+@pytest.mark.parametrize("text", [SIZED, TURNED])
 @pytest.mark.parametrize("size", [4, 4000])
 def test_an_array_whose_size_one_arm_checks_has_no_room_for_that_of_the_other(
-    size: int, monkeypatch: pytest.MonkeyPatch
+    text: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(CHECKS, "1")
-    program = ownership(read_program(SIZED))
+    program = ownership(read_program(text))
     found = Engine(Host(io.StringIO())).compile(program, ["main"]).run("main", [4, size])
     assert found == Interpreter(program).run("main", [4, size])
     assert not continues(program.functions["main"].body)
