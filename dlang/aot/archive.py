@@ -65,7 +65,7 @@ def archive_of(built: Built) -> bytes:
     shared = {objects.provided_key(m.text): m.code for m in shared_modules(built)}
     if direct is not None:
         text = capi.text(direct.word)
-        shared[objects.provided_key(text)] = objects.compile_object(text, made_for=built.processor)
+        shared[objects.provided_key(text)] = objects.compile_shared(text, built.processor)
     archive = Archive(
         built.processor,
         tuple([_kept(e) for e in built.exports]),

@@ -76,13 +76,7 @@ def shared_modules(built: Built) -> list[Shared]:
             of = module.module_of(name)
             if of is not None:
                 texts[f"{kind}_{of[0]}"] = module.text(*of)
-    return [Shared(name, text, _compiled(text, built.processor)) for name, text in texts.items()]
-
-
-def _compiled(text: str, processor: Processor) -> bytes:
-    if not processor.fma:  # where one is a slow call
-        text = text.replace("@llvm.fma.", "@llvm.fmuladd.")
-    return objects.compile_object(text, made_for=processor)
+    return [Shared(name, text, objects.compile_shared(text, built.processor)) for name, text in texts.items()]
 
 
 def libraries_of(built: Built, folder: Path) -> Libraries:

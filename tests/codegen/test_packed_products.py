@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import platform
 
 import numpy as np
 import pytest
 
 import dlang
 from dlang.codegen.abi import COLUMNS, panel, terms_of
-from dlang.codegen.llvm import jit, objects
+from dlang.codegen.llvm import jit, microkernel, objects
 from dlang.codegen.llvm.microkernel import panels_symbol, product_symbol
 from dlang.codegen.llvm.panels import heights_of, pack_symbol
 from tests.codegen.guarded import guarded
@@ -142,3 +143,13 @@ def test_products_of_so_many_terms_that_they_are_taken_in_pieces(n: int, k: int,
 def test_a_known_number_of_terms_in_pieces() -> None:
     a, b = np.arange(120_000.0).reshape(6, 20000) % 7, np.arange(180_000.0).reshape(20000, 9) % 5
     np.testing.assert_array_equal(dlang.compile(MANY).known(a, b), a @ b)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("level", ["x86-64", "x86-64-v2", "x86-64-v3"])
+def test_products_call_no_function_of_the_c_library(dtype: str, level: str) -> None:
+    """Where a processor can't multiply and add in one operation, that would be a call."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("these are levels of x86-64")
+    code = objects.compile_shared(microkernel.text(dtype, 128), objects.LEVELS[level])
+    assert b"\0fma\0" not in code and b"\0fmaf\0" not in code

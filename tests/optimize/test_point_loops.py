@@ -11,6 +11,7 @@ import pytest
 
 import dlang
 from dlang.codegen import loops
+from dlang.codegen.llvm.objects import this_processor
 from dlang.codegen.traverse import walk as walk_loops
 from dlang.dump_ir import nests_of
 from dlang.ir import anf
@@ -137,7 +138,8 @@ def test_points_go_in_lanes(name: str) -> None:
         for s in walk_loops(f.body.stmts)
         if isinstance(s, loops.Loop) and any(isinstance(i, loops.For) for i in walk_loops(s.stmts))
     ]
-    assert program and around and all(loop.lanes > 1 for loop in around)
+    least = 0 if name == "branches" and this_processor().bits < 256 else 1  # two lanes are not worth both arms
+    assert program and around and all(loop.lanes > least for loop in around)
 
 
 @pytest.mark.parametrize("name", [*AT_POINTS, *ROWS, *AROUND_POINTS])

@@ -114,14 +114,14 @@ def address_of(name: str) -> int:
 @cache
 def _products(dtype: str, bits: int) -> Linked:
     """The products of matrices of a dtype."""
-    code = objects.compile_object(microkernel.text(dtype, bits))
+    code = objects.compile_shared(microkernel.text(dtype, bits))
     return _link(code, {}, microkernel.names(dtype, bits), lasting=True)
 
 
 @cache
 def _windows(dtype: str, bits: int) -> Linked:
     """The products of a dtype with a factor in windows."""
-    code = objects.compile_object(windows.text(dtype, bits))
+    code = objects.compile_shared(windows.text(dtype, bits))
     return _link(code, {}, windows.names(dtype, bits), lasting=True)
 
 

@@ -237,6 +237,16 @@ def compile_object(text: str, level: int = 2, optimize: int = 0, made_for: Proce
     return code
 
 
+def compile_shared(text: str, made_for: Processor | None = None) -> bytes:
+    """Machine code of a module that programs share, where a product and a sum are two operations if the processor has
+    none for both: a call of the C library would take its place, many times as slow."""
+    if _PROVIDED and made_for is None and (given := _PROVIDED.get(provided_key(text))) is not None:
+        return given
+    if not (made_for or this_processor()).fma:
+        text = text.replace("@llvm.fma.", "@llvm.fmuladd.")
+    return compile_object(text, made_for=made_for)
+
+
 def assembly(text: str, level: int = 2) -> str:
     """The instructions that a module becomes, as text."""
     return str(machine(level).emit_assembly(prepared(text, level)))
