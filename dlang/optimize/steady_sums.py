@@ -24,6 +24,7 @@ from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, map_bodies, outer_mentions, used_by, with_lets, with_op
 from dlang.ir.types import I64, array_type, dtype_of
 from dlang.ops.dtypes import SCATTERED, WHOLE
+from dlang.ops.monoids import identity
 
 Place = tuple[int, tuple[anf.Size, ...]]
 """A place in an array: which part of the state of the loop that is, and the index."""
@@ -83,7 +84,7 @@ _SUMMED = tuple([dtype for dtype in WHOLE if dtype in SCATTERED])
 
 def _zero(array: anf.Var) -> anf.Lit:
     dtype = dtype_of(array)
-    return anf.Lit(0.0 if dtype in anf.FLOATS else 0, dtype)
+    return anf.Lit(identity("sum", dtype), dtype)
 
 
 def _added(b: Builder, array: anf.Var, index: tuple[anf.Size, ...], total: anf.Atom, result: anf.Var) -> anf.Var:
@@ -140,12 +141,12 @@ class _Sums:
         self.bound.update(let.vars)
         match let.op:
             case anf.IndexExpr(size):
-                values: Sequence[anf.Size] = (size,)
+                values = {let.vars[0]: size}
             case anf.Assert(guarded=guarded):
-                values = [anf.poly(v) if v.type == I64 else anf.poly(let.vars[0]) for v in guarded]
+                values = {v: anf.poly(a) for v, a in zip(let.vars, guarded, strict=True) if a.type == I64}
             case _:
                 return
-        for var, value in zip(let.vars, values, strict=True):
+        for var, value in values.items():
             if (opened := self.steady((value,))) is not None:
                 self.named[var] = opened[0]
 

@@ -194,7 +194,7 @@ def test_cotangents_of_what_shrinks_in_arms(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def continues(body: Block) -> bool:
-    """Whether the branch continues the array that is there before."""
+    """Tells whether the branch continues the array that is there before."""
     chains = UpdateChains()
     chains.add(body)
     (branch,) = (let.vars[0] for let in walk(body) if let.vars[0].name == "z")

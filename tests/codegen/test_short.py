@@ -89,7 +89,7 @@ def test_a_long_body_has_two_registers_of_f64_in_flight_and_one_of_f32(dtype: st
 
 @pytest.mark.parametrize("arm", ["v", "if v > 0.0 { v } else { return exp(v) }"])
 def test_arrays_of_iterations_have_room_for_all_lanes_also_in_an_arm(arm: str) -> None:
-    """What a derivative saves of a loop inside is an array with as many lanes as the loop around has."""
+    """The derivative of a loop inside saves an array with as many lanes as the loop around has."""
     program, _ = nests(
         f"""fn f(v: f64) -> f64 {{
   var s = {arm}

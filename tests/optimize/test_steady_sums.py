@@ -1,4 +1,4 @@
-"""What iterations add to one element is added up in a number, and added to the element once."""
+"""A loop adds up in a number what its iterations add to one element, and adds that once."""
 
 from __future__ import annotations
 
