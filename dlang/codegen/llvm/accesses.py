@@ -24,7 +24,6 @@ from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer, Loop
 from dlang.codegen.vectorize import is_float, known_iterations, work
 from dlang.ir.anf import HALF, Size, Var
-from dlang.ir.types import product
 from dlang.ops import figures
 
 
@@ -103,14 +102,12 @@ def move(w: Writer, stmt: loops.Move) -> None:
 
 
 def allocate(w: Writer, stmt: loops.Allocate) -> None:
+    total = byte_count(w, stmt.buffer.dtype, stmt.shape)
     if stmt.buffer in w.local:
-        count = product(stmt.shape).constant
-        assert count is not None
         name = w.name("own")
-        w.room[name] = int(count) * (bits(stmt.buffer.dtype) // 8)
+        w.room[name] = int(total)
         w.bind(stmt.buffer, name)
         return
-    total = byte_count(w, stmt.buffer.dtype, stmt.shape)
     if stmt.extra:
         more = str(stmt.extra * (bits(stmt.buffer.dtype) // 8))
         total = w.ops().intrinsic("uadd.sat", "i64", total, more)
