@@ -98,6 +98,7 @@ fuzz: venv
 	$(BIN)/python -m tests.fuzz --programs 10000
 	$(BIN)/python -m tests.fuzz --derivatives --programs 5000
 	$(BIN)/python -m tests.fuzz --seams --programs 5000
+	$(BIN)/python -m tests.fuzz --edges --programs 5000
 	$(BIN)/python -m tests.fuzz --costs --programs 2000
 	$(BIN)/python -m tests.fuzz --spellings --programs 1000
 
@@ -109,6 +110,7 @@ test-sanitized: venv
 	$(BIN)/dlc test --sanitize $(LANGUAGE_TESTS)
 	$(BIN)/python -m tests.fuzz --sanitize --programs 300
 	$(BIN)/python -m tests.fuzz --sanitize --derivatives --programs 100
+	$(BIN)/python -m tests.fuzz --edges --programs 300
 
 # Gives the checker ill-formed programs for ten minutes: it must always answer, and soon.
 fuzz-front: venv

@@ -8,6 +8,8 @@ i64 is such a number only where it is `exact`, that is, where nothing has wrappe
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Generic
@@ -28,7 +30,8 @@ class Facts(Generic[A]):
     """sizes: variables known to be at least 0. bounds: low <= v <= high, in variables that were bounded before.
 
     floors: h = dividend // divisor for a positive divisor. What is known here is that the code here runs: so there is
-    a v between its bounds. `mark` and `undo` leave a scope in which more was known.
+    a v between its bounds. Of v that are `certified` that is not used: what does not mention such a v may run where its
+    check does not. `mark` and `undo` leave a scope in which more was known.
 
     Found from the bounds when it is asked for: spans, of what bounds mention, by how much it exceeds 0 at least for
     each v that lies between such; spanned: of which v those of what are found.
@@ -37,6 +40,7 @@ class Facts(Generic[A]):
     sizes: set[A] = field(default_factory=set)
     bounds: dict[A, Bounds[A]] = field(default_factory=dict)
     floors: dict[A, tuple[Poly[A], Poly[A]]] = field(default_factory=dict)
+    certified: set[A] = field(default_factory=set)
     _learned: list[tuple[A, Bounds[A] | None]] = field(default_factory=list)  # None: as a size; else the bounds before
     _spans: dict[A, dict[A, Coefficient]] = field(default_factory=dict)
     _spanned: dict[A, list[A]] = field(default_factory=dict)
@@ -48,6 +52,7 @@ class Facts(Generic[A]):
             set(self.sizes),
             dict(self.bounds),
             dict(self.floors),
+            set(self.certified),
             _spans=dict(zip(self._spans, map(dict, self._spans.values()), strict=True)),
             _spanned=dict(self._spanned),
             _changed=dict(self._changed),
@@ -63,6 +68,21 @@ class Facts(Generic[A]):
         self._learned.append((v, self.bounds.get(v, ((), ()))))
         self.bounds[v] = (lows, tuple([h - 1 for h in highs]))
         self._changed[v] = None
+
+    def certify(self, v: A, size: Poly[A]) -> None:
+        """0 <= v < size, as a check or the type of the data says: only where v is mentioned that holds."""
+        self.certified.add(v)
+        self.between(v, (Poly[A]({}),), (size,))
+
+    @contextmanager
+    def mentioned(self, vars: Iterable[A]) -> Iterator[None]:
+        """Some certified variables prove all that is asked inside: it is of code that mentions them."""
+        known = self.certified.intersection(vars)
+        self.certified -= known
+        self._changed.update(dict.fromkeys(known))
+        yield
+        self.certified |= known
+        self._changed.update(dict.fromkeys(known))
 
     def narrow(self, v: A, lows: tuple[Poly[A], ...], highs: tuple[Poly[A], ...]) -> None:
         """Every low <= v < every high, beside what was known of v. What is weaker by a number is left out."""
@@ -149,7 +169,7 @@ class Facts(Generic[A]):
         least_sizes: dict[A, Coefficient] = {}
         lows, highs = self.bounds.get(v, ((), ()))
         for low in lows:
-            for high in highs:
+            for high in () if v in self.certified else highs:
                 gap = high - low
                 for m, c in gap.terms.items():
                     n = m[0] if len(m) == 1 else None

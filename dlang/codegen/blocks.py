@@ -55,8 +55,7 @@ class Scheduler(ABC):
     at: the block under way and the position of the let at hand; finished: what lets after it make, done already.
     outside: of the loops in order under way, the innermost last. device: whether loops and products are for one.
     sizes: the variables so far that are names of polynomials; facts: sizes so far, and between which ends the axes
-    around are. checked: numbers that a check certifies. holds: conditions whose value is known here. flats: the
-    variables so far whose texts are in one piece.
+    around are. holds: conditions whose value is known here. flats: the variables so far whose texts are in one piece.
     """
 
     program: anf.Program
@@ -79,7 +78,6 @@ class Scheduler(ABC):
     device: bool = False
     sizes: dict[Var, Size] = field(default_factory=dict)
     facts: Facts[Var] = field(default_factory=Facts)
-    checked: set[Var] = field(default_factory=set)
     holds: dict[Atom, bool] = field(default_factory=dict)
     flats: set[Var] = field(default_factory=set)
     out: list[loops.Stmt] = field(default_factory=list)
@@ -224,10 +222,9 @@ class Scheduler(ABC):
                         self.facts.size(size.atom)
 
     def is_inside(self, axes: Sequence[anf.Axis], index: Sequence[Size], shape: Sequence[Size]) -> bool:
-        """Tells whether an index is in range wherever axes have a point, by what is known here or was checked."""
+        """Tells whether an index is in range wherever axes have a point, by what is known here."""
         ends: dict[Var | None, tuple[Size, ...]] = {axis.var: axis.highs for axis in axes if axis.lows == (ZERO,)}
         unsure = [(e, n) for e, n in zip(index, shape, strict=False) if n not in ends.get(e.atom, ())]
-        unsure = [(e, n) for e, n in unsure if self.checked.isdisjoint(e.atoms())]
         if not unsure:
             return True
         mark = self.facts.mark()

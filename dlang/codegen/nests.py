@@ -29,8 +29,9 @@ class Target:
     """A destination: where it goes, and after which loops (counted from outside) its value is complete.
 
     meets: points may meet in an element. data: the index mentions values of the body, known only there.
-    combine: the value joins what is in memory already. unsure: the element may be there only if there is a point.
-    row: the sizes of the value, if it is an array; of several rows if it is a block.
+    combine: the value joins what is in memory already. there: pairs of numbers, the first of each below the second
+    where the element is there; none if it surely is. row: the sizes of the value, if it is an array; of several rows if
+    it is a block.
     """
 
     var: anf.Var
@@ -43,7 +44,7 @@ class Target:
     place: Place | None = None
     depth: int = 0
     combine: bool = False
-    unsure: bool = False
+    there: Sequence[tuple[anf.Size, anf.Size]] = ()
     rank: anf.Size | None = None
     row: tuple[anf.Size, ...] = ()
     is_block: bool = False
@@ -144,16 +145,22 @@ def _settle(
 
 
 def _find_depth(s: Scheduler, t: Target, shape: tuple[anf.Size, ...], order: tuple[anf.Axis, ...]) -> None:
-    """Finds the depth of a target, and whether its element is there even if the loops inside have no iteration."""
+    """Finds the depth of a target, and which numbers are in order where its element is there.
+
+    That is known, or the loops inside have an iteration, or the index is compared with the shape: one that a check
+    certifies may be out of range where no point needs it.
+    """
     positions = {axis.var: k for k, axis in enumerate(order)}
     t.depth = len(order) if t.data or t.row else 1 + max((positions[a] for a in t.kept), default=-1)
     inside = {axis.var for axis in order[t.depth :]}
     if not inside or s.is_inside(order[: t.depth], t.index, shape):
         return
-    if any(end.mentions(inside) for axis in order[t.depth :] for end in (*axis.lows, *axis.highs)):
-        t.depth = len(order)
+    loops_inside = order[t.depth :]
+    if any(end.mentions(inside) for axis in loops_inside for end in (*axis.lows, *axis.highs)):
+        compared = zip(t.index, shape, strict=False)
+        t.there = [ends for entry, size in compared for ends in ((anf.poly(-1), entry), (entry, size))]
     else:
-        t.unsure = True
+        t.there = [ends for axis in loops_inside for ends in product(axis.lows, axis.highs)]
 
 
 def _go_on(s: Scheduler, t: Target, earlier: Target, shape: tuple[anf.Size, ...], order: tuple[anf.Axis, ...]) -> None:
@@ -330,21 +337,20 @@ class _Nest:
         return open_ones
 
     def _store(self, t: Target, value: anf.Atom, depth: int) -> None:
-        """Emits a store of a value: if the loops inside had an iteration, where there may be no such element."""
+        """Emits a store of a value, if there is such an element."""
         assert t.place is not None
         stmts: list[loops.Stmt] = [
             loops.Store(t.place.buffer, t.place.at(t.index), value, t.monoid if t.combine else "set")
         ]
-        for axis in self.order[depth:] if t.unsure else ():
-            for low, high in product(axis.lows, axis.highs):
-                first, end, some = anf.fresh("first", I64), anf.fresh("end", I64), anf.fresh("some", BOOL)
-                branch = loops.Branch(some, loops.Body(tuple(stmts), ()), loops.Body((), ()), ())
-                stmts = [
-                    loops.Evaluate(first, low),
-                    loops.Evaluate(end, high),
-                    loops.Compute(some, "lt", (first, end)),
-                    branch,
-                ]
+        for low, high in t.there:
+            first, end, some = anf.fresh("first", I64), anf.fresh("end", I64), anf.fresh("some", BOOL)
+            branch = loops.Branch(some, loops.Body(tuple(stmts), ()), loops.Body((), ()), ())
+            stmts = [
+                loops.Evaluate(first, low),
+                loops.Evaluate(end, high),
+                loops.Compute(some, "lt", (first, end)),
+                branch,
+            ]
         self.s.out += stmts
 
     def _disjoint(self, axis: anf.Var) -> tuple[loops.Buffer, ...]:

@@ -238,7 +238,6 @@ class FunctionScheduler(Scheduler):
                 self.holds[op.condition] = True
                 for var, value in zip(vars, op.guarded, strict=True):
                     self.alias(var, value)
-                self.checked.update(vars)
             case anf.Format(parts, args):
                 formatted(self, parts, args, vars[0], let.span)
             case anf.Effect():

@@ -120,18 +120,14 @@ def _storable(v: anf.Var, local: set[anf.Var]) -> bool:
 def runs_anywhere(lets: Iterable[anf.Let], known: Knowledge, local: set[anf.Var]) -> bool:
     """Tells whether code may run where it did not before: it ends, fails nowhere, and its reads are proven in range.
 
-    local: what is known of the variables of the code is that a check or the type of the data has established it.
+    local: variables around the code of which that is known only where it ran before, as those of the code itself.
     """
     lets = list(lets)
     local = local | {v for let in lets for v in let.vars}
-    data = {v for let in lets for v in let.vars if isinstance(let.op, anf.Read)}
 
     def inside(index: Sequence[anf.Size], shape: Sequence[anf.Size], known: Knowledge) -> bool:
-        for entry, size in zip(index, shape, strict=True):
-            if entry.mentions(local):
-                if not all(v in data for v in entry.atoms() if v in local):
-                    return False
-            elif not known.inside((entry,), (size,)):
+        for entry, size in zip(index, shape, strict=False):  # that of a row leaves the last axes out
+            if entry.mentions(local) or not known.inside((entry,), (size,)):
                 return False
         return True
 
@@ -144,8 +140,9 @@ def runs_anywhere(lets: Iterable[anf.Let], known: Knowledge, local: set[anf.Var]
             case anf.View(array, axes, shape, index):
                 at = known.within([anf.Axis(a, (anf.poly(0),), (n,)) for a, n in zip(axes, shape, strict=True)])
                 return inside(index, array_type(array).shape, at)
-            case anf.Comp(axes, body):
-                return runs_anywhere(body.lets, known.within(axes), local)
+            case anf.Comp(axes, body, destinations):
+                at = known.within(axes)
+                return runs_anywhere(body.lets, at, local) and all(inside(d.index, d.shape, at) for d in destinations)
             case anf.For(index, low, high) if not op.early:
                 return runs_anywhere(op.body.lets, known.within([anf.Axis(index, (low,), (high,))]), local)
             case anf.If(_, then, otherwise):

@@ -127,12 +127,12 @@ def without_idle_axes(let: anf.Let, op: anf.Comp, known: Knowledge) -> tuple[anf
     if any(inner.op.IS.fails for inner in walk(op.body)):
         return None
     body = anf.Block(tuple(pruned(op.body.lets, op.body.results, d.index)), op.body.results)
-    if not runs_anywhere(body.lets, known.within(axes), set()):
-        return None
     index, shape = ([x for k, x in enumerate(xs) if k not in idle] for xs in (d.index, d.shape))
     (v,) = let.vars
     once = anf.fresh(v.name, type_of(dtype_of(v), tuple(shape)))
     first = anf.Let((once,), anf.Comp(axes, body, (replace(d, index=tuple(index), shape=tuple(shape)),)), let.span)
+    if not runs_anywhere([first], known, set()):
+        return None
     b = Builder(span=let.span)
     with b.scope() as spread:
         over = [fresh_axis(n) for n in d.shape]
@@ -161,7 +161,9 @@ def without_repeats(let: anf.Let, op: anf.Comp, known: Knowledge) -> tuple[anf.L
     idle = [a for a in op.axes if a.var not in needed and len(a.lows) == len(a.highs) == 1]
     axes = tuple([a for a in op.axes if a not in idle])
     inside = known.within(axes)
-    if not idle or any(inner.op.IS.fails for inner in walk(op.body)) or not runs_anywhere(op.body.lets, inside, set()):
+    if not idle or any(inner.op.IS.fails for inner in walk(op.body)):
+        return None
+    if not runs_anywhere([anf.Let(let.vars, replace(op, axes=axes), let.span)], known, set()):
         return None
     b = Builder(span=let.span)
     with b.scope() as repeated:

@@ -198,7 +198,7 @@ def learn_index(f: Frame, v: Value, refinement: Refinement | None) -> None:
                 if isinstance(leaf.type, anf.Array):
                     f.emitter.indices[leaf] = f.size(size)
                 else:
-                    f.emitter.facts.between(leaf, (poly(0),), (f.size(size),))
+                    f.emitter.facts.certify(leaf, f.size(size))
         case _:
             pass
 

@@ -102,7 +102,7 @@ class Emitter:
             case anf.For(index=index):
                 self.facts.forget(index)
             case anf.Read(array) if array in self.indices:
-                self.facts.between(vars[0], (poly(0),), (self.indices[array],))
+                self.facts.certify(vars[0], self.indices[array])
             case anf.View(array) | anf.Reshape(array) if array in self.indices:
                 self.indices[vars[0]] = self.indices[array]
             case _:
@@ -396,5 +396,5 @@ class Emitter:
         parts = ("index ", "", f" is out of range for {what} of size ", "", "")
         (certified,) = self.check(inside, "E0801", parts, (value, bound), (value,))
         if isinstance(certified, Var):
-            self.facts.between(certified, (poly(0),), (size,))
+            self.facts.certify(certified, size)
         return poly(certified)

@@ -61,7 +61,9 @@ def selectors(f: Frame, indices: tuple[core.At | core.Range1, ...], shape: tuple
                 v = f.eval(value)
                 if isinstance(v, ScalarV):
                     e = f.emitter
-                    out.append(Element(e.index(e.cast("i64", v.atom), size, f"axis {k}")))
+                    number = e.cast("i64", v.atom)
+                    with e.facts.mentioned(a for s in out if isinstance(s, Element) for a in s.at.atoms()):
+                        out.append(Element(e.index(number, size, f"axis {k}")))
                 else:
                     assert isinstance(v, ArrayV)
                     out.append(Gather(v))

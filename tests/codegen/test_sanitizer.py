@@ -475,3 +475,39 @@ def test_derivatives_of_extremes_read_nothing_where_there_is_none(
     gradient, _, tangent = compiled(EXTREMES, name).run(x, 3 if x.size else 0, **sizes)
     np.testing.assert_allclose(np.ravel(gradient), slope)
     np.testing.assert_allclose(tangent, np.dot(slope, x.ravel()))
+
+
+GATHERS = """
+fn triangle(x: f64[n], m: f64[q, k], c: i64[q]) -> f64 =
+  sum(m[i, j] * x[c[i]] * sin(f64(j)) for i < q, j < minimum(i, k))
+fn table(x: f64[n], m: f64[q, k], c: i64[q]) -> f64 = sum([m[i, j] * exp(x[c[i]]) for i, j])
+fn slices(x: f64[n], m: f64[q, k], c: i64[q]) -> f64 = sum([m[i, j] * sum(x[c[i]..c[i] + 3]) for i, j])
+fn loops(x: f64[n], m: f64[q, k], c: i64[q]) -> f64 = {
+  var s = 0.0
+  for i < q { for j < k { s += m[i, j] * sin(x[c[i]]) } }
+  s
+}
+fn columns(x: f64[n], m: f64[q, k], c: i64[q]) -> f64 = {
+  var a = zeros(q, k)
+  for l < 9 { for i < q { for j < k { a[i, j] += m[i, j] * x[c[i]] * f64(l) } } }
+  sum(a)
+}
+fn d_triangle(x: f64[n], m: f64[q, k], c: i64[q]) = value_and_grad(triangle, wrt = (x, m))(x, m, c)
+fn d_table(x: f64[n], m: f64[q, k], c: i64[q]) = value_and_grad(table, wrt = (x, m))(x, m, c)
+fn d_slices(x: f64[n], m: f64[q, k], c: i64[q]) = value_and_grad(slices, wrt = (x, m))(x, m, c)
+fn d_loops(x: f64[n], m: f64[q, k], c: i64[q]) = value_and_grad(loops, wrt = (x, m))(x, m, c)
+fn d_columns(x: f64[n], m: f64[q, k], c: i64[q]) = value_and_grad(columns, wrt = (x, m))(x, m, c)
+"""
+
+
+@pytest.mark.parametrize("name", ["triangle", "table", "slices", "loops", "columns"])
+def test_an_index_that_nothing_checked_is_not_read_with(name: str) -> None:
+    """A check does not run where no point needs its index; nor may an access with it that has moved further out."""
+    for entry in (name, f"d_{name}"):
+        run = compiled(GATHERS, entry).run
+        for n, q, k in [(0, 1, 0), (0, 3, 0), (2, 1, 0), (2, 3, 0), (4, 3, 0), (2, 0, 3)]:
+            for index in (0, 1, -5, 10**9):
+                found = run(np.ones(n), np.ones((q, k)), np.full(q, index), n=n, q=q, k=k)
+                assert all(not np.any(leaf) for leaf in found)
+    with pytest.raises(RunError, match="out of range"):
+        run(np.ones(4), np.ones((2, 3)), np.full(2, 4), n=4, q=2, k=3)

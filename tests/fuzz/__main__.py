@@ -5,6 +5,7 @@ python -m tests.fuzz --derivatives …       functions of one float, differentia
 python -m tests.fuzz --threads …           every loop in pieces, on 1, 2 and 5 threads and in quick code: the same bits
 python -m tests.fuzz --calls …             called from Python, also directly and with some arguments bound
 python -m tests.fuzz --seams …             features that meet, in both modes of derivatives, and split
+python -m tests.fuzz --edges …             at sizes 0 and 1, with indices from data, each access to memory checked
 python -m tests.fuzz --costs …             counted at sizes that double, beside the law of cost
 python -m tests.fuzz --spellings …         kernels in several spellings, whose counted costs have to be alike
 python -m tests.fuzz --sanitize …          each access to memory is checked; with each of these

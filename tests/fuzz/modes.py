@@ -8,7 +8,7 @@ from functools import cache
 from random import Random
 
 from dlang.runtime.threads import Pool, new_pool
-from tests.fuzz import seams
+from tests.fuzz import edges, seams
 from tests.fuzz.bound import differing_calls
 from tests.fuzz.compare import Disagreement, disagreement
 from tests.fuzz.costly import costly, of_loops
@@ -39,6 +39,8 @@ class Mode:
             return costly(Random(seed))
         if self.way == "seams":
             return seams.program(seed)
+        if self.way == "edges":
+            return edges.program(seed)
         if self.way == "spellings":
             return spellings(Random(seed))
         random = Random(seed)
@@ -70,6 +72,7 @@ WAYS: dict[str, Way] = {
     "threads": Way("compare numbers of threads", lambda text, seed: different_bits(text, pools())),
     "calls": Way("compare ways to call from Python", differing_calls),
     "seams": Way("join templates of features, differentiated and split", seams.wrong_at_a_seam),
+    "edges": Way("at sizes 0 and 1, with indices from data", lambda text, seed: edges.wrong_at_an_edge(text)),
     "costs": Way("compare counted costs with the law", lambda text, seed: broken_law(text)),
     "spellings": Way("compare counted costs of spellings of one kernel", lambda text, seed: different_costs(text)),
 }

@@ -38,6 +38,9 @@ def leave_if(w: Writer, bad: str, site: int, values: Sequence[Operand]) -> None:
 
 
 def guard(w: Writer, stmt: loops.Assert) -> None:
+    """Fails unless a condition holds. What is read behind it in an iteration stays there: it may rely on that."""
+    if w.scopes and w.scopes[-1].conditional == w.conditional:
+        w.scopes[-1].loads = False
     if w.varies(stmt.condition):
         assert w.lane is not None
         width, holds = w.lane.width, w.vector(stmt.condition)

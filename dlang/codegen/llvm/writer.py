@@ -28,7 +28,7 @@ class Scope:
     pre: list[Line]
     memo: dict[object, str]
     conditional: int
-    loads: bool  # whether what it reads stays the same over its iterations
+    loads: bool  # whether it may read in front of the loop what stays the same over its iterations
 
 
 @dataclass(slots=True)
