@@ -10,7 +10,7 @@ from __future__ import annotations
 import cProfile
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -23,8 +23,12 @@ from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Source
 from dlang.driver import check, lower, read_source
 from dlang.dump_ir import request
-from dlang.ir.traverse import reachable
+from dlang.ir import anf
+from dlang.ir.traverse import reachable, walk
 from dlang.ops.figures import GRAIN
+from dlang.process import recursion
+from dlang.specialize.specialize import Specializer
+from dlang.typecheck import core
 
 COMPILER = dlang.__path__[0]
 MOST = 1.2  # the exponent with which all the work may grow
@@ -503,6 +507,141 @@ def _(n: int) -> str:
 def _(n: int) -> str:
     code = nested(n, lambda k, t: f"{{ let f{k} = |a{k}: f64| {t} + random.normal()\n f{k}(x[{k % 8}]) }}", "sin(a0)")
     return body([], code, "import random")
+
+
+# ---- functions in the place of their calls ---------------------------------------------------------------------------
+# Each of them calls others twice, so the calls are as many as there are paths: an exponential number.
+TWICE: dict[str, Program] = {
+    "local functions": lambda n: body(
+        ["fn g0(y: f64) -> f64 = sin(y) * x[1]", "fn g1(y: f64) -> f64 = g0(y) + y", *_calls_both(n)], f"g{n + 1}(x[0])"
+    ),
+    "generic local functions": lambda n: body(
+        [
+            "fn g0(y) = sin(y) * x[1]",
+            "fn g1(y) = g0(y) + y",
+            *[t.replace(": f64) -> f64", ")") for t in _calls_both(n)],
+        ],
+        f"g{n + 1}(x[0])",
+    ),
+    "local functions of arrays": lambda n: body(
+        [
+            "fn g0(y: f64[m]) -> f64[m] = [sin(y[i]) * x[i % 8] for i < m]",
+            "fn g1(y: f64[m]) -> f64[m] = g0(y) + y",
+            *[t.replace("f64", "f64[m]") for t in _calls_both(n)],
+        ],
+        f"sum(g{n + 1}(x))",
+    ),
+    "local functions that recur": lambda n: body(
+        [
+            "fn g0(y: f64) -> f64 = sin(y) * x[1]",
+            "fn g1(y: f64) -> f64 = g0(y) + y",
+            *(
+                f"fn g{k + 2}(y: f64) -> f64 = if y > {k}.5 {{ g{k + 2}(y - 1.0) }} else {{ g{k + 1}(y) * g{k}(y) }}"
+                for k in range(n)
+            ),
+        ],
+        f"g{n + 1}(x[0])",
+    ),
+    "local functions in loops": lambda n: body(
+        [
+            "fn g0(y: f64) -> f64 = sin(y) * x[1]",
+            "fn g1(y: f64) -> f64 = g0(y) + y",
+            *_calls_both(n),
+            "var s = x[0]",
+            f"for i < 8 {{ s = g{n + 1}(s * x[i]) }}",
+        ],
+        f"s + sum([g{n}(x[i]) for i < 8])",
+    ),
+    "local functions that do nothing": lambda n: body(
+        ["fn g0(y: f64) -> f64 = y", *(f"fn g{k + 1}(y: f64) -> f64 = g{k}(g{k}(y))" for k in range(n))], f"g{n}(x[0])"
+    ),
+    "local functions that give functions": lambda n: body(
+        [
+            "fn g0(a: f64) = |y: f64| sin(y) * x[1] * a",
+            "fn g1(a: f64) = |y: f64| g0(a)(y) + y",
+            *(f"fn g{k + 2}(a: f64) = |y: f64| g{k + 1}(a)(y) + g{k}(y)(a * {k}.5)" for k in range(n)),
+        ],
+        f"g{n + 1}(x[0])(x[2])",
+    ),
+    "lambdas": lambda n: body(
+        [
+            "let g0 = |y: f64| sin(y) * x[1]",
+            "let g1 = |y: f64| g0(y) + y",
+            *(f"let g{k + 2} = |y: f64| g{k + 1}(y) + g{k}(y * {k}.5)" for k in range(n)),
+        ],
+        f"g{n + 1}(x[0])",
+    ),
+    "lambdas in structs": lambda n: body(
+        [
+            "let g0 = S(a = |y: f64| sin(y) * x[1])",
+            "let g1 = S(a = |y: f64| (g0.a)(y) + y)",
+            *(f"let g{k + 2} = S(a = |y: f64| (g{k + 1}.a)(y) + (g{k}.a)(y * {k}.5))" for k in range(n)),
+        ],
+        f"(g{n + 1}.a)(x[0])",
+        "struct S { a: (f64) -> f64 }",
+    ),
+    "lambdas that only the run chooses": lambda n: body(
+        [
+            "let g0 = |y: f64| sin(y) * x[1]",
+            "let g1 = |y: f64| g0(y) + y",
+            *(f"let g{k + 2} = |y: f64| g{k + 1}(y) + g{k}(y * {k}.5)" for k in range(n)),
+            f"let h = if x[0] > 1.0 {{ g{n + 1} }} else {{ g{n} }}",
+        ],
+        "h(x[0])",
+    ),
+    "lambdas that another function calls twice": lambda n: body(
+        [
+            "let g0 = |y: f64| sin(y) * x[1]",
+            "fn twice(h: (f64) -> f64, y: f64) -> f64 = h(h(y))",
+            *(f"let g{k + 1} = |y: f64| twice(g{k}, y) + {k}.5" for k in range(n)),
+        ],
+        f"g{n}(x[0])",
+    ),
+    "functions composed with themselves": lambda n: body(
+        ["let g0 = |y: f64| sin(y) * x[1]", *(f"let g{k + 1} = compose{k}(g{k}, g{k})" for k in range(n))],
+        f"g{n}(x[0])",
+        "\n".join(f"fn compose{k}(f: (f64) -> f64, g: (f64) -> f64) = |x: f64| f(g(x)) + {k}.0\n" for k in range(n)),
+    ),
+    "functions composed with themselves by one function": lambda n: body(
+        ["let g0 = |y: f64| sin(y) * x[1]", *(f"let g{k + 1} = compose(g{k}, g{k})" for k in range(n))],
+        f"g{n}(x[0])",
+        "fn compose(f: (f64) -> f64, g: (f64) -> f64) = |x: f64| f(g(x))",
+    ),
+    "constants": lambda n: body(
+        [],
+        f"c{n + 1} * x[0]",
+        "const c0 = 1.5\nconst c1 = 2.5\n"
+        + "\n".join(f"const c{k + 2} = c{k + 1} * 0.5 + c{k} * {k}.5" for k in range(n)),
+    ),
+}
+
+
+def _calls_both(n: int) -> list[str]:
+    return [f"fn g{k + 2}(y: f64) -> f64 = g{k + 1}(y) + g{k}(y * {k}.5)" for k in range(n)]
+
+
+def specialised(functions: Mapping[str, core.FnDecl]) -> anf.Program:
+    """The program that f and its gradient become before any pass."""
+    specializer = Specializer()
+    with recursion():
+        for name in ("f", "slope"):
+            specializer.entry(functions[name])
+        return specializer.program
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_code_in_the_place_of_calls_is_linear_in_the_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLANG_CACHE_SIZE", "0")
+    found, counts = [], []
+    for n in (2, 12, 24, 48):
+        checked = check(Source("test.dl", TWICE[name](n) + DERIVATIVE))
+        assert not checked.diagnostics, [d.message for d in checked.diagnostics]
+        programs: list[anf.Program] = []
+        found.append(calls(lambda m=checked.module, made=programs: made.append(specialised(m.functions))))
+        counts.append(sum(1 for f in programs[0].functions.values() for _ in (*f.params, *walk(f.body))))
+    growth = exponent(*counts[1:])
+    assert growth <= MOST, f"{name}: the code grows with the power {growth:.2f}: {counts}"
+    no_faster_than_squares(name, found[1:])
 
 
 def test_a_sum_has_as_many_terms_as_people_write() -> None:

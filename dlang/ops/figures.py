@@ -185,6 +185,8 @@ COPIED_ARRAYS = 2000
 """Lets that all copies of a function of arrays have together; above, only a function called once is inlined."""
 COPIED = 1000
 """Lets that the copies of a function have together where derivatives call it; above, only one place is inlined."""
+COPIED_IN_PLACE = 300
+"""Lets of a lambda or a local function; above, only the first call of it is its code, and others call a function."""
 DOUBLED = 8
 """Lets that may stand twice to jump over a branch."""
 END_POINTS = 4

@@ -99,7 +99,7 @@ def _code(f: anf.Function, chosen: Mapping[str, _Code]) -> _Code:
     for let in walk(f.body):
         op = let.op
         callee = chosen.get(op.function) if isinstance(op, anf.Call) else None
-        count += 1 if callee is None else callee.lets
+        count += 1 if callee is None else max(callee.lets, 1)
         arrays = arrays or (isinstance(op, _ARRAY_CODE) if callee is None else callee.arrays)
     return _Code(f, count, arrays, has_marks(f.body))
 

@@ -14,7 +14,7 @@ from dlang.specialize.dynamic import dynamic, reconciled, with_effects
 from dlang.specialize.frame import Frame
 from dlang.specialize.indexing import Element, leading_shape, map_leaves, select, store
 from dlang.specialize.types import Mono, strip
-from dlang.specialize.values import ArrayV, Many, ScalarV, Value, leaves, rebuild, shape_key
+from dlang.specialize.values import ArrayV, Many, ScalarV, Value, alike, leaves, rebuild
 from dlang.typecheck import core, types as ty
 
 
@@ -59,7 +59,7 @@ def repeated(f: Frame, shape: tuple[Size, ...], x: Atom) -> Var:
 
 def listed(f: Frame, items: list[Value], whole: Mono) -> Value:
     """Values one after another in a fresh array. whole: its type, for functions among them that differ."""
-    if any(shape_key(i, lambda _: None) != shape_key(items[0], lambda _: None) for i in items[1:]):
+    if not all(alike(i, items[0]) for i in items[1:]):
         effects = NONE.union(*map(effects_of, items))
         element = with_effects(f, strip(whole, 1), effects)
         items = [dynamic(f, i, element) for i in items]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Span
@@ -14,10 +15,11 @@ from dlang.ir.types import I64
 from dlang.polynomials import Poly
 from dlang.specialize.analysis import WORLD, effects_of, escapes
 from dlang.specialize.dynamic import dynamic, with_effects
-from dlang.specialize.emitter import Emitter
+from dlang.specialize.emitter import Copies, Emitter
 from dlang.specialize.frame import Frame, Level, World, scalar, unsupported
-from dlang.specialize.layouts import array_sizes, inner_sizes
+from dlang.specialize.layouts import inner_sizes
 from dlang.specialize.names import RESULT
+from dlang.specialize.passing import formals, passed, results_passed
 from dlang.specialize.randomness import draws_by
 from dlang.specialize.types import Bindings, map_bound, map_mono, sizes_of_mono
 from dlang.specialize.values import (
@@ -27,8 +29,8 @@ from dlang.specialize.values import (
     Value,
     contains_function,
     formal,
+    leaf_var,
     leaf_vars,
-    leaves,
     mono_of,
     named_leaf,
     template,
@@ -59,19 +61,20 @@ def build(
     """
     decl = closure.decl
     name = decl.name if decl is not None else "lambda"
-    e = Emitter(span=closure.span)
-    formals = {s: fresh("n", I64) for s in sizes}
-    existing = [formals[s] for s in existing_sizes(closure, args) if s in formals]
+    own_code = decl is None or decl.local or decl.kind == "const" or any(map(contains_function, args))
+    e = Emitter(span=closure.span, copies=caller.emitter.copies if own_code else Copies())
+    own = {s: fresh("n", I64) for s in sizes}
+    existing = [own[s] for s in existing_sizes(closure, args) if s in own]
     for size in existing:
         e.facts.size(size)
 
     def translate(s: Size) -> Size:
-        return s if s.constant is not None else poly(formals[s])
+        return s if s.constant is not None else poly(own[s])
 
     def parameter(s: Size) -> Size:
-        return poly(formals[s])
+        return poly(own[s])
 
-    instance.sizes = tuple(formals.values())
+    instance.sizes = tuple(own.values())
     instance.token = any(WORLD & effects_of(v) for v in (closure, *args))
     instance.key = draws_by(caller, closure, *args)
     if instance.token and caller.world.token is None:
@@ -81,7 +84,8 @@ def build(
     bindings = {v: map_bound(b, parameter if v in erased else translate) for v, b in closure.bindings.items()}
     world = World(token[0] if token else None, Level(random[0], forwards=closure.forwards) if random else None)
     frame = Frame(e, world, instances, bindings)
-    instance.captured = tuple([formal(c, translate) for _, c in closure.captured])
+    new = formals(translate)
+    instance.captured = tuple([new.of(c, True) for _, c in closure.captured])
     for (local, _), taken in zip(closure.captured, instance.captured, strict=True):
         frame.env[local] = taken
     for local, taken in frame.env.items():
@@ -89,14 +93,15 @@ def build(
             frame.define(local, taken)
     frame.name_sizes(frame.env.items())
     around = dict(bindings)
-    for local, a in zip(closure.params, args, strict=True):
-        instance.args = (*instance.args, bind_parameter(instance, frame, local, a, translate))
+    for k, (local, a) in enumerate(zip(closure.params, args, strict=True)):
+        renewed = partial(formal, translate=translate) if k in instance.apart else new.of
+        instance.args = (*instance.args, bind_parameter(instance, frame, local, a, renewed))
     instance.sizes += instance.own
     if decl is not None and decl.local:
         captured = tuple([(k, frame.env[k]) for k, _ in closure.captured])
         # where it calls itself, its parameters are others, and so are the sizes that these are
         frame.env[decl] = replace(closure, captured=captured, bindings=around)
-    leading = [v for taken in (*instance.captured, *instance.args) for v in leaf_vars(taken)]
+    leading = [leaf_var(a) for group in passed(instance.captured, instance.args, instance.apart) for a in group]
     e.note_sizes(leading)
     params = (*instance.sizes, *token, *random, *leading)
     if decl is not None and decl.recursive:
@@ -133,10 +138,10 @@ def existing_sizes(closure: ClosureV, args: Sequence[Value]) -> Iterator[Size]:
 
 def sizes_of_arrays(closure: ClosureV, args: Sequence[Value]) -> Iterator[Size]:
     """The sizes of arrays that a call hands on."""
-    for _, c in closure.captured:
-        yield from array_sizes(c)
-    for a in args:
-        yield from array_sizes(a)
+    for group in passed([c for _, c in closure.captured], args):
+        for a in group:
+            if isinstance(a.type, anf.Array):
+                yield from a.type.shape
 
 
 def scheme_sizes(closure: ClosureV) -> Iterator[tuple[SizeVar, Size]]:
@@ -160,9 +165,9 @@ def check_sizes(e: Emitter, closure: ClosureV, args: Sequence[Value]) -> None:
 
 
 def bind_parameter(
-    instance: Instance, frame: Frame, local: core.Local, argument: Value, translate: Callable[[Size], Size]
+    instance: Instance, frame: Frame, local: core.Local, argument: Value, renewed: Callable[[Value], Value]
 ) -> Value:
-    """The formal value of a parameter, which it gets in the frame. translate: sizes of the caller to formal ones."""
+    """The formal value of a parameter, which it gets in the frame. renewed: makes it of one with functions in it."""
     facts, floors = frame.emitter.facts, frame.emitter.floors
 
     def apart(s: Size) -> Size:
@@ -175,7 +180,7 @@ def bind_parameter(
 
     declared = None if contains_function(argument) else frame.mono(local.type)
     free = None if declared is None else map_mono(declared, apart)
-    parameter = formal(argument, translate) if free is None else template(free, named_leaf(local.name))
+    parameter = renewed(argument) if free is None else template(free, named_leaf(local.name))
     frame.env[local] = parameter if declared is None or free == declared else frame.fit(parameter, declared)
     if local.size is not None:
         if not frame.define(local, parameter):
@@ -249,14 +254,14 @@ def results_of(
         sizes_inside = inner_sizes(value, {*instance.sizes, *[p for p in params if p.type == I64]})
         sizes = [e.atom(s) for s in sizes_inside]
         instance.extra = tuple(sizes_inside.values())
-        instance.result = formal(value, lambda s: poly(sizes_inside[s]) if s in sizes_inside else s)
+        instance.result = formals(lambda s: poly(sizes_inside[s]) if s in sizes_inside else s).of(value)
         instance.results = formal_results(instance, instance.result)
-    return (*token, *sizes, *leaves(value))
+    return (*token, *sizes, *results_passed(value))
 
 
 def formal_results(instance: Instance, result: Value) -> tuple[Var, ...]:
     token = [fresh("world", anf.Token())] if instance.token else []
-    return (*token, *instance.extra, *leaf_vars(result))
+    return (*token, *instance.extra, *map(leaf_var, results_passed(result)))
 
 
 def result_span(body: core.Expr) -> Span:

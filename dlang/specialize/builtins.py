@@ -57,11 +57,11 @@ from dlang.specialize.values import (
     ScalarV,
     TupleV,
     Value,
+    alike,
     leaf_var,
     leaves,
     mono_of,
     rebuild,
-    shape_key,
 )
 from dlang.typecheck import core, types as ty
 
@@ -280,8 +280,10 @@ def scan(f: Frame, function: Value, init: Value, xs: Value, kind: Mono) -> Value
     before = f.world.token
     acts = before is not None and bool(WORLD & effects_of(function))
     inside = fresh("world", anf.Token()) if acts else None
+    copies = e.copies.mark()
     while True:  # a trial, for the type of the outputs, and whether the state stays of one structure
         params = tuple([fresh("s", a.type) for a in leaves(init)])
+        e.copies.undo(copies)
         restart(iterations)
         with f.block(), at(f, iterations, (trial_axis,)):
             f.world.token = inside
@@ -289,11 +291,12 @@ def scan(f: Frame, function: Value, init: Value, xs: Value, kind: Mono) -> Value
             assert isinstance(trial, TupleV)
             kinds = [a.type for a in leaves(trial.items[1])]
         general = reconciled(f, init, trial.items[0], kind)
-        if shape_key(general, lambda _: None) == shape_key(init, lambda _: None):
+        if alike(general, init):
             break
         init = general
     start = rebuild(init, iter(params))
     e.facts.forget(trial_axis)
+    e.copies.undo(copies)
     restart(iterations)
     outs = []
     for t in kinds:

@@ -29,13 +29,13 @@ from dlang.specialize.values import (
     ScalarV,
     TupleV,
     Value,
+    alike,
     base_of,
     contains_function,
     formal,
     leaves,
     mono_of,
     rebuild,
-    shape_key,
 )
 from dlang.typecheck import core
 from dlang.typecheck.types import TypeFn, TypeVar
@@ -70,7 +70,7 @@ class Differentiated:
 
 
 def differentiated(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Differentiated:
-    use = f.instances.use(f, closure_for(d, args), list(args))
+    use = f.instances.use(f, closure_for(d, args), list(args), wrt=d.wrt)
     return Differentiated(use, tuple(args), d.wrt)
 
 
@@ -171,7 +171,7 @@ def jvp(f: Frame, d: DerivativeV, args: Sequence[Value]) -> TupleV:
     for k in d.wrt:
         primal = call.actual(k)
         given = args[n + k]
-        if contains_function(primal) and shape_key(primal, lambda _: None) != shape_key(given, lambda _: None):
+        if contains_function(primal) and not alike(primal, given):
             # The tangent of a function is one of what it captured: a function of the same code.
             raise no_function(d, "the tangent of a function is given as another function")
         fitted = f.fit(given, mono_of(primal))

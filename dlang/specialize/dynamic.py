@@ -21,6 +21,7 @@ from dlang.specialize.arith import zero_of
 from dlang.specialize.datatypes import bound_key, label
 from dlang.specialize.frame import NO_SIZE, Frame, unsupported
 from dlang.specialize.layouts import Layout, layout_of, marked, packed, placeholders, unpacked
+from dlang.specialize.passing import Met
 from dlang.specialize.randomness import passed_key
 from dlang.specialize.types import Mono, MonoArray, MonoData, MonoEnum, MonoFn, MonoName, MonoNode, MonoTuple
 from dlang.specialize.values import (
@@ -34,13 +35,13 @@ from dlang.specialize.values import (
     ScalarV,
     TupleV,
     Value,
+    alike,
     code_of,
     codes_in,
     contains_function,
     leaves,
     parts,
     rebuild,
-    shape_key,
     size_labels,
     sizes_of,
     with_parts,
@@ -127,11 +128,7 @@ def dynamic(f: Frame, v: Value, wanted: Mono) -> Value:
 
 def reconciled(f: Frame, v: Value, other: Value, wanted: Mono) -> Value:
     """The value with those functions dynamic that differ from their counterparts in `other`."""
-    if (
-        shape_key(v, lambda _: None) == shape_key(other, lambda _: None)
-        or not contains_function(v)
-        or isinstance(v, NodeV)
-    ):
+    if alike(v, other) or not contains_function(v) or isinstance(v, NodeV):
         return v
     if is_null(v):
         return placeholder(f, other)
@@ -232,7 +229,7 @@ def node(f: Frame, v: FnV, wanted: MonoFn) -> DynamicV:
     order: dict[Size, int] = {}
     size_label = size_labels(order)
     arrow = f.instances.arrows.named[wanted.dtype]
-    key = shape_key(v, size_label)
+    key = Met(repeated=True).key(v, size_label)
     if key not in arrow.members:
         layout = layout_of([v])
         tag = len(arrow.members)

@@ -28,6 +28,29 @@ FALSE = Lit(False, "bool")
 
 
 @dataclass(slots=True)
+class Copies:
+    """The code that has stood in the place of calls: how many lets each was, at most."""
+
+    lets: dict[object, int] = field(default_factory=dict)
+    before: list[tuple[object, int]] = field(default_factory=list)
+
+    def note(self, code: object, count: int) -> None:
+        known = self.lets.get(code, 0)
+        if count > known:
+            self.before.append((code, known))
+            self.lets[code] = count
+
+    def mark(self) -> int:
+        return len(self.before)
+
+    def undo(self, mark: int) -> None:
+        """Forgets code that was emitted since the mark, and is emitted once more."""
+        while len(self.before) > mark:
+            code, known = self.before.pop()
+            self.lets[code] = known
+
+
+@dataclass(slots=True)
 class Emitter:
     """`lets` is the innermost open block. `floors` is scoped like it, since a floor is a variable of a block.
 
@@ -35,7 +58,8 @@ class Emitter:
     numbers that are at least 0, and what these are below. settled: the sizes that are no variables and do not wrap, as
     there are arrays of them, or that was checked; scoped. whole: the sizes with exact divisions in them that were
     checked; scoped too. operands: those of each floor. via: the call in whose place the code stands that is emitted
-    now, if that is to be told.
+    now, if that is to be told. written: how many lets were emitted, and calls in the place of which code
+    stands. copies: what that was; a function and those that it calls in the place of its own code share it.
     """
 
     lets: list[Let] = field(default_factory=list)
@@ -49,6 +73,8 @@ class Emitter:
     operands: dict[Var, tuple[Size, Size]] = field(default_factory=dict)
     span: Span | None = None
     via: CallSite | None = None
+    written: int = 0
+    copies: Copies = field(default_factory=Copies)
 
     # ---- blocks ----
     @contextmanager
@@ -94,6 +120,7 @@ class Emitter:
 
     def bind(self, op: Op, vars: tuple[Var, ...]) -> None:
         self.lets.append(Let(vars, op, self.here))
+        self.written += 1
         self.note_sizes(vars)
         match op:
             case anf.Comp(axes=axes):

@@ -1,4 +1,8 @@
-"""Calling function values: lambdas and small local functions in place, named functions as calls of an instance."""
+"""Calling function values: lambdas and local functions in place, named functions as calls of an instance.
+
+A large lambda or local function that is called again is an instance, too, so that the code of functions which call one
+another is as long as their text.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,8 @@ from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Lit, Scalar, Var, fresh, poly
 from dlang.ir.types import I64
-from dlang.specialize.analysis import RANDOM, WORLD, mentioned
+from dlang.ops import figures
+from dlang.specialize.analysis import RANDOM, WORLD, effects_of, mentioned
 from dlang.specialize.arith import zero, zeros
 from dlang.specialize.bodies import check_sizes
 from dlang.specialize.derivatives import checkpointed, gradient, hessian, jacobian, jvp, pulled, vjp
@@ -52,7 +57,7 @@ def apply(f: Frame, function: Value, args: list[Value]) -> Value:
                 return call_foreign(f, function, function.body, args)
             if decl is not None and decl.kind == "call":
                 return expanded(f, function, args)
-            if stands_in_place(function):
+            if stands_in_place(function) and not copied_often(f, function, args):
                 with aside(f, draws_by(f, function, *args) and not function.forwards):
                     return expanded(f, function, args)
             return called(f, function, args)
@@ -93,6 +98,21 @@ def stands_in_place(closure: ClosureV) -> bool:
     return decl is None or decl.kind in ("const", "call") or (decl.local and not decl.recursive)
 
 
+def copied_often(f: Frame, closure: ClosureV, args: list[Value]) -> bool:
+    """Tells whether code that could stand in the place of a call is called all the same: it is large, and has stood in
+    the place of another call. Or functions of which each calls two others had as many copies as there are paths.
+
+    What draws is not called, for it would draw other numbers; neither is what can't be called here, or has no room for
+    more instances.
+    """
+    if f.emitter.copies.lets.get(code_of(closure), 0) <= figures.COPIED_IN_PLACE or closure.forwards:
+        return False
+    if f.world.token is None and any(WORLD & effects_of(v) for v in (closure, *args)):
+        return False
+    ruled = closure.decl is not None and bool(closure.decl.rules)
+    return not ruled and not draws_by(f, closure, *args) and f.instances.has_room(closure)
+
+
 def run_from(f: Frame, seed: Atom, function: Value) -> Value:
     """`random.run(seed, function)`: `|| g()` draws what `g` does."""
     with level(f, seeded(f, seed)):
@@ -103,6 +123,16 @@ def run_from(f: Frame, seed: Atom, function: Value) -> Value:
 
 def expanded(f: Frame, closure: ClosureV, args: list[Value]) -> Value:
     """The body, with the parameters standing for the arguments."""
+    e = f.emitter
+    before = e.written
+    e.written += 1
+    value = standing(f, closure, args)
+    e.copies.note(code_of(closure), e.written - before)
+    return value
+
+
+def standing(f: Frame, closure: ClosureV, args: list[Value]) -> Value:
+    """The body in the place of a call, which is not counted."""
     check_sizes(f.emitter, closure, args)
     inner = f.inner(dict(closure.bindings), dict(closure.captured))
     inner.name_sizes(closure.captured)

@@ -25,11 +25,12 @@ from dlang.specialize.frame import Frame
 from dlang.specialize.keys import erasable, instance_key, is_large
 from dlang.specialize.layouts import into
 from dlang.specialize.names import Names
+from dlang.specialize.passing import Renewed, passed
 from dlang.specialize.randomness import draws_by, passed_key
 from dlang.specialize.rules import add_rules
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import Bound, Mono, MonoFn, MonoNode, sizes_of_mono
-from dlang.specialize.values import ClosureV, Value, contains_function, formal, leaves, mono_of, rebuild
+from dlang.specialize.values import ClosureV, Value, contains_function, formal, mono_of
 from dlang.typecheck import core, types as ty
 from dlang.typecheck.types import DataDecl
 
@@ -37,6 +38,7 @@ LIMIT = 400  # instances of one function, and
 NESTING = 24  # those of one function being made at a time: an endless family is an error
 LITERAL_LIMIT, LITERAL_NESTING = 100, 3  # from here on, they are not specialised to literal sizes
 NOTHING: frozenset[ty.Var] = frozenset()
+NOWHERE: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -45,9 +47,9 @@ class Instance:
 
     sizes: formal size parameters, first; behind those that the call says, `own` ones of the arguments. token: whether a
     token follows them, and comes first in the results. key:
-    whether a u64 comes next, from which random numbers are drawn. args: the formal arguments. extra: results that are
-    sizes known only inside; they come before the leaves of `result`, whose structure is over formals and the formal
-    results.
+    whether a u64 comes next, from which random numbers are drawn. args: the formal arguments. apart: the positions of
+    those whose leaves are all parameters, also what several functions captured. extra: results that are sizes known
+    only inside; they come before the leaves of `result`, whose structure is over formals and the formal results.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Instance:
     key: bool = False
     captured: tuple[Value, ...] = ()
     args: tuple[Value, ...] = ()
+    apart: frozenset[int] = NOWHERE
     results: tuple[Var, ...] = ()
     extra: tuple[Var, ...] = ()
     result: Value | None = None
@@ -72,9 +75,9 @@ class Instance:
 
     def arg_positions(self, k: int) -> range:
         """Returns the positions of the leaves of argument k among the parameters."""
-        start = len(self.sizes) + self.token + self.key + sum(len(list(leaves(c))) for c in self.captured)
-        start += sum(len(list(leaves(a))) for a in self.args[:k])
-        return range(start, start + len(list(leaves(self.args[k]))))
+        counts = list(map(len, passed(self.captured, self.args, self.apart)))
+        start = len(self.sizes) + self.token + self.key + sum(counts[: k + 1])
+        return range(start, start + counts[k + 1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,22 +143,27 @@ class Instances(ABC):
             self.tapes[key] = anf.Datatype(f"Tape.{next(self.serial)}", (), f"the tape of {function}")
         return self.tapes[key].name
 
-    def use(self, f: Frame, closure: ClosureV, args: list[Value], checkpoint: bool = False) -> Use:
+    def use(
+        self, f: Frame, closure: ClosureV, args: list[Value], checkpoint: bool = False, wrt: Iterable[int] = ()
+    ) -> Use:
         """The instance for a call, made if it is new, and its actual parameters.
 
-        checkpoint: whether its backward pass runs it again.
+        checkpoint: whether its backward pass runs it again. wrt: the positions of arguments of which derivatives are
+        taken.
         """
         e = f.emitter
         check_sizes(e, closure, args)
         other = (draws_by(f, closure, *args), checkpoint)
-        key, polys = instance_key(closure, args, NOTHING, other)
+        ruled = closure.decl is not None and bool(closure.decl.rules)
+        apart = frozenset(range(len(args)) if ruled else wrt)
+        key, polys = instance_key(closure, args, NOTHING, apart, other)
         if key not in self.table:
             erased = NOTHING
             if self.crowded(closure):
                 erased = erasable(closure, args)
-                key, polys = instance_key(closure, args, erased, other)
+                key, polys = instance_key(closure, args, erased, apart, other)
             if key not in self.table:
-                self.make(key, closure, args, polys, erased, f, checkpoint)
+                self.make(key, closure, args, polys, erased, apart, f, checkpoint)
         instance = self.table[key]
         polys += instance.further(args)
         actual_sizes = tuple([e.atom(s) for s in polys])
@@ -166,10 +174,9 @@ class Instances(ABC):
             flat.append(f.world.token)
         if instance.key:
             flat.append(passed_key(f, closure))
-        for _, c in closure.captured:
-            flat.extend(leaves(c))
-        for wanted, a in zip(instance.args, args, strict=True):
-            flat.extend(leaves(self.fitted(f, wanted, a, mapping)))
+        fitted = [self.fitted(f, wanted, a, mapping) for wanted, a in zip(instance.args, args, strict=True)]
+        for group in passed([c for _, c in closure.captured], fitted, apart):
+            flat.extend(group)
         return Use(instance, tuple(flat), mapping)
 
     def fitted(self, f: Frame, wanted: Value, actual: Value, mapping: dict[Var, Size]) -> Value:
@@ -183,6 +190,12 @@ class Instances(ABC):
         owner = owner_of(closure)
         return self.nested.get(owner, 0) >= LITERAL_NESTING or self.counts.get(owner, 0) >= LITERAL_LIMIT
 
+    def has_room(self, closure: ClosureV) -> bool:
+        """Tells whether a function that need not have instances may have another: they are not many, and none is made
+        now, whose result would not be known yet where it is called again."""
+        owner = owner_of(closure)
+        return self.counts.get(owner, 0) < LIMIT // 2 and not self.nested.get(owner, 0)
+
     def make(
         self,
         key: object,
@@ -190,6 +203,7 @@ class Instances(ABC):
         args: list[Value],
         sizes: list[Size],
         erased: frozenset[ty.Var],
+        apart: frozenset[int],
         f: Frame,
         checkpoint: bool,
     ) -> None:
@@ -206,7 +220,7 @@ class Instances(ABC):
                 closure.span,
                 help=("pass what grows from call to call as a value, not in a type",),
             )
-        instance = self.table[key] = Instance(f"{name}.{next(self.serial)}")
+        instance = self.table[key] = Instance(f"{name}.{next(self.serial)}", apart=apart)
         known = build(self, instance, closure, args, sizes, erased, f)
         self.nested[owner] -= 1
         add_rules(self, instance, closure, known, checkpoint)
@@ -223,7 +237,8 @@ class Instances(ABC):
         for k, b in zip(instance.extra, results, strict=False):
             sizes[k] = poly(b)
             f.emitter.facts.size(b)
-        return rebuild(instance.result, iter(results[len(instance.extra) :]), into(sizes))
+        given = iter(results[len(instance.extra) :])
+        return Renewed(lambda _: next(given), into(sizes)).of(instance.result)
 
     def result_vars(self, use: Use) -> tuple[Var, ...]:
         """Fresh variables for what a call binds."""

@@ -13,7 +13,7 @@ from dlang.ir.anf import Atom, Block, Size, Var, fresh, poly
 from dlang.ir.types import I64
 from dlang.specialize.dynamic import reconciled
 from dlang.specialize.frame import Frame, unsupported
-from dlang.specialize.values import Value, contains_function, leaves, rebuild, shape_key, sizes_of, with_sizes
+from dlang.specialize.values import Value, alike, contains_function, leaves, rebuild, sizes_of, with_sizes
 from dlang.typecheck import types as ty
 
 
@@ -85,7 +85,7 @@ def joined(f: Frame, condition: Atom, arms: Sequence[Arm], types: Sequence[ty.Ty
 def align(f: Frame, first: Arm, second: Arm, k: int, t: ty.Type | None) -> None:
     """Gives the values `k` of two arms one structure: functions that differ are made dynamic."""
     x, y = first.values[k], second.values[k]
-    if shape_key(x, lambda _: None) == shape_key(y, lambda _: None):
+    if alike(x, y):
         return
     if t is not None and (contains_function(x) or contains_function(y)):
         wanted = f.erasing().mono(t)
@@ -94,5 +94,5 @@ def align(f: Frame, first: Arm, second: Arm, k: int, t: ty.Type | None) -> None:
                 arm.values[k] = reconciled(f, value, other, wanted)
             arm.lets.extend(lets)
         x, y = first.values[k], second.values[k]
-    if shape_key(x, lambda _: None) != shape_key(y, lambda _: None):
+    if not alike(x, y):
         raise unsupported("a branch whose arms differ in structure", f.emitter.span)

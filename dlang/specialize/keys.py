@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from dlang.ir.anf import Size
+from dlang.specialize.passing import Met
 from dlang.specialize.types import bound_key
 from dlang.specialize.values import ClosureV, Value, code_of, contains_function, shape_key
 from dlang.typecheck.terms import variables
@@ -19,9 +20,12 @@ LARGE = 4000  # parts of a key
 
 
 def instance_key(
-    closure: ClosureV, args: Sequence[Value], erased: frozenset[Var], other: object
+    closure: ClosureV, args: Sequence[Value], erased: frozenset[Var], apart: frozenset[int], other: object
 ) -> tuple[object, list[Size]]:
-    """The key of an instance, and the sizes that are its parameters, in order. other: what else it depends on."""
+    """The key of an instance, and the sizes that are its parameters, in order.
+
+    apart: the positions of arguments whose leaves are all passed. other: what else it depends on.
+    """
     order: dict[Size, int] = {}
 
     def parameter(s: Size) -> object:
@@ -30,10 +34,16 @@ def instance_key(
     def size(s: Size) -> object:
         return parameter(s) if s.constant is None else int(s.constant)
 
-    captured = [shape_key(c, size) for _, c in closure.captured]
+    met = Met()
+    captured = [met.key(c, size, True) for _, c in closure.captured]
     bindings = [(v.serial, bound_key(b, parameter if v in erased else size)) for v, b in closure.bindings.items()]
     # The sizes of arrays follow from the type that a parameter declares.
-    argument_keys = [shape_key(a, size if contains_function(a) else lambda _: None) for a in args]
+    argument_keys: list[object] = []
+    for k, a in enumerate(args):
+        if not contains_function(a):
+            argument_keys.append(shape_key(a, lambda _: None))
+        else:
+            argument_keys.append(("apart", shape_key(a, size)) if k in apart else met.key(a, size))
     return (code_of(closure), tuple(captured), tuple(bindings), tuple(argument_keys), other), list(order)
 
 

@@ -1,6 +1,7 @@
 """How values are kept where nothing is known of their sizes: every size first, then the leaves over these sizes.
 
-So are the fields of a node, and the arguments and results of a function that is known only when the program runs.
+So are the fields of a node, and the arguments and results of a function that is known only when the program runs. What
+a function captured that several functions captured is kept once.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dlang.ir import anf
 from dlang.ir.anf import Atom, Size, Var, fresh, poly
 from dlang.ir.types import I64
 from dlang.specialize.frame import Frame
+from dlang.specialize.passing import Met, formals
 from dlang.specialize.types import Mono, map_mono
-from dlang.specialize.values import Value, formal, leaf_vars, leaves, mono_of, sizes_of, template
+from dlang.specialize.values import Value, leaf_var, leaves, mono_of, sizes_of, template
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,13 @@ class Layout:
 
     @property
     def vars(self) -> tuple[Var, ...]:
-        return (*self.sizes, *[a for v in self.values for a in leaf_vars(v)])
+        return (*self.sizes, *map(leaf_var, kept(self.values)))
+
+
+def kept(values: Iterable[Value]) -> list[Atom]:
+    """The leaves that are kept of some values."""
+    met = Met(repeated=True)
+    return [a for v in values for a in met.leaves(v)]
 
 
 def layout_of(values: Iterable[Value]) -> Layout:
@@ -39,12 +47,13 @@ def layout_of(values: Iterable[Value]) -> Layout:
             sizes[s] = fresh("n", I64)
         return poly(sizes[s])
 
-    formals = []
+    new, met = formals(one, repeated=True), set[int]()
+    formal_values = []
     for v in values:
-        for s in sizes_of(v):
+        for s in sizes_of(v, met=met):
             one(s)
-        formals.append(formal(v, one))
-    return Layout(tuple(sizes.values()), tuple(formals))
+        formal_values.append(new.of(v))
+    return Layout(tuple(sizes.values()), tuple(formal_values))
 
 
 def placeholders(monos: Iterable[Mono]) -> list[Value]:
@@ -60,13 +69,15 @@ def marked(m: Mono) -> Mono:
 def packed(f: Frame, layout: Layout, values: Sequence[Value]) -> list[Atom]:
     """Returns the sizes and leaves that a layout asks for, from values of the same structure."""
     sizes_known: dict[Var, Size] = {}
+    met, met_here = set[int](), set[int]()
     for wanted, actual in zip(layout.values, values, strict=True):
-        for s, known in zip(sizes_of(wanted), sizes_of(actual), strict=True):
+        for s, known in zip(sizes_of(wanted, met=met), sizes_of(actual, met=met_here), strict=True):
             if s.atom is not None:
                 sizes_known.setdefault(s.atom, known)
-    fitted = [f.fit(v, mono_of(over(w, sizes_known))) for w, v in zip(layout.values, values, strict=True)]
+    new = formals(into(sizes_known), repeated=True)
+    fitted = [f.fit(v, mono_of(new.of(w))) for w, v in zip(layout.values, values, strict=True)]
     sizes = [f.emitter.atom(sizes_known[s]) for s in layout.sizes]
-    return [*sizes, *[a for v in fitted for a in leaves(v)]]
+    return [*sizes, *kept(fitted)]
 
 
 def unpacked(f: Frame, layout: Layout) -> tuple[tuple[Var, ...], tuple[Value, ...]]:
@@ -76,13 +87,9 @@ def unpacked(f: Frame, layout: Layout) -> tuple[tuple[Var, ...], tuple[Value, ..
     for s, k in zip(layout.sizes, sizes, strict=True):
         sizes_known[s] = poly(k)
         f.emitter.facts.size(k)
-    values = tuple([formal(v, into(sizes_known)) for v in layout.values])
-    return (*sizes, *[a for v in values for a in leaf_vars(v)]), values
-
-
-def over(v: Value, sizes: dict[Var, Size]) -> Value:
-    """A formal value under other sizes."""
-    return formal(v, into(sizes))
+    new = formals(into(sizes_known), repeated=True)
+    values = tuple(map(new.of, layout.values))
+    return (*sizes, *map(leaf_var, kept(values))), values
 
 
 def array_sizes(v: Value) -> Iterator[Size]:
@@ -98,7 +105,7 @@ def inner_sizes(result: Value, known: Container[Var]) -> dict[Size, Var]:
     known: the variables that its caller knows.
     """
     inside: dict[Size, Var] = {}
-    for s in sizes_of(result):
+    for s in sizes_of(result, met=set()):
         if s not in inside and not all(v in known for v in s.atoms()):
             inside[s] = fresh("k", I64)
     return inside

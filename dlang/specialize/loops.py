@@ -25,11 +25,11 @@ from dlang.specialize.values import (
     UNIT,
     ScalarV,
     Value,
+    alike,
     contains_function,
     formal,
     leaves,
     mono_of,
-    shape_key,
     sizes_of,
     with_sizes,
 )
@@ -91,9 +91,9 @@ class Carried:
     def next(self, f: Frame) -> list[Atom] | None:
         """The next state; None if it is of another structure, or its sizes are others, and those are carried now."""
         v = f.env[self.local]
-        if shape_key(v, no_size) != shape_key(self.formal, no_size):
+        if not alike(v, self.formal):
             v = reconciled(f, v, self.formal, self.type(f))
-            if shape_key(v, no_size) != shape_key(self.formal, no_size):
+            if not alike(v, self.formal):
                 self.like = v
                 return None
         sizes_now = list(sizes_of(v))
@@ -111,9 +111,9 @@ class Carried:
         """Before another try, the first value gets the structure of what the iteration gave."""
         if self.like is None:
             return
-        key = shape_key(self.init, no_size)
+        before = self.init
         self.init = reconciled(f, self.init, self.like, self.type(f))
-        if shape_key(self.init, no_size) == key:
+        if alike(self.init, before):
             raise unsupported(f"`{self.local.name}` of another structure after each iteration", f.emitter.span)
         self.like, self.varying = None, set()
 
@@ -201,10 +201,6 @@ def changes_size(t: ty.Type) -> bool:
     return any(v.opened for v in ty.size_vars_in(t))
 
 
-def no_size(_: Size) -> None:
-    return None
-
-
 def size_var(f: Frame) -> Var:
     v = fresh("n", I64)
     f.emitter.facts.size(v)
@@ -225,7 +221,9 @@ def loop(f: Frame, binders: Sequence[core.Binder], body: core.Expr) -> None:
     inside = [body, *[x for inner in binders[1:] for x in binder_children(inner)]]
     iterations = points(f, draws_in(f, *inside))
     state = state_of(f, loop_state(f, body), *inside)
+    copies = em.copies.mark()
     while True:
+        em.copies.undo(copies)
         restart(iterations)
         index = em.axis(b.size, b.name).var
         params = state.enter(f)
@@ -257,7 +255,9 @@ def while_loop(f: Frame, condition: core.Expr, body: core.Expr) -> None:
     f.env[number] = ScalarV(Lit(0, "u64"))
     locals_ = loop_state(f, condition, body)
     state = state_of(f, locals_ if iterations is None else [*locals_, number], condition, body)
+    copies = em.copies.mark()
     while True:
+        em.copies.undo(copies)
         restart(iterations)
         params = state.enter(f)
         inside, token = dict(f.env), f.world.token

@@ -14,6 +14,7 @@ from dlang.specialize.arith import all_of, elementwise
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import Frame, Level, World
 from dlang.specialize.layouts import into
+from dlang.specialize.passing import Renewed
 from dlang.specialize.types import Bindings, map_bindings
 from dlang.specialize.values import ClosureV, EnumV, FnV, TupleV, Value, leaves, mono_of, parts, rebuild
 from dlang.typecheck import core
@@ -114,7 +115,8 @@ def _copied(instances: Instances, instance: Instance, rule: core.FnDecl, binding
         args.append(rebuild(a, iter([params[p] for p in instance.arg_positions(k)]), into(sizes)))
     assert instance.result is not None
     skipped = len(instance.extra) + instance.token
-    result = rebuild(instance.result, iter(params[count + skipped :]), into(sizes))
+    given = iter(params[count + skipped :])
+    result = Renewed(lambda _: next(given), into(sizes)).of(instance.result)
     *arguments, last = rule.params
     for param, value in zip(arguments, args, strict=True):
         f.env[param.local] = value

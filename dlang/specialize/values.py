@@ -176,7 +176,8 @@ class PullV:
     span: Span
 
 
-FnV = ClosureV | DerivativeV | PullV | DynamicV
+KnownFn = ClosureV | DerivativeV | PullV
+FnV = KnownFn | DynamicV
 Value = ScalarV | ArrayV | TupleV | DataV | EnumV | Many | ClosureV | DerivativeV | PullV | NodeV | DynamicV
 UNIT = TupleV(())
 
@@ -253,8 +254,7 @@ def rebuild(v: Value, atoms: Iterator[Atom], size: Callable[[Size], Size] = lamb
     """The same structure over other leaves; `size` translates what the structure itself says of sizes."""
     match v:
         case ScalarV() | ArrayV():
-            a = next(atoms)
-            return ArrayV(leaf_var(a)) if isinstance(a.type, anf.Array) else ScalarV(a)
+            return leaf_value(next(atoms))
         case _:
             return resized(with_parts(v, [rebuild(p, atoms, size) for p in parts(v)]), size)
 
@@ -277,12 +277,14 @@ def resized(v: Value, size: Callable[[Size], Size]) -> Value:
 
 def formal(v: Value, translate: Callable[[Size], Size]) -> Value:
     """A value like another over fresh variables, its sizes translated."""
-    atoms: list[Atom] = []
-    for a in leaves(v):
-        t = a.type
-        name = a.name if isinstance(a, Var) else "x"
-        atoms.append(fresh(name, anf.Array(t.dtype, tuple(map(translate, t.shape))) if isinstance(t, anf.Array) else t))
-    return rebuild(v, iter(atoms), translate)
+    return rebuild(v, iter([formal_leaf(a, translate) for a in leaves(v)]), translate)
+
+
+def formal_leaf(a: Atom, translate: Callable[[Size], Size]) -> Var:
+    """A fresh variable in the place of a leaf, its sizes translated."""
+    t = a.type
+    name = a.name if isinstance(a, Var) else "x"
+    return fresh(name, anf.Array(t.dtype, tuple(map(translate, t.shape))) if isinstance(t, anf.Array) else t)
 
 
 def base_of(v: Value) -> Value:
@@ -300,11 +302,16 @@ def contains_function(v: Value) -> bool:
 
 
 # ---- sizes -----------------------------------------------------------------------------------------------------------
-def sizes_of(v: Value, front: tuple[Size, ...] = ()) -> Iterator[Size]:
+def sizes_of(v: Value, front: tuple[Size, ...] = (), met: set[int] | None = None) -> Iterator[Size]:
     """Every size that the structure and the leaf types of a value mention, in order.
 
-    The axes of an array of structures are mentioned once, though each of its leaves has them. front: such axes.
+    The axes of an array of structures are mentioned once, though each of its leaves has them. front: such axes. met:
+    the functions whose sizes were mentioned, by their identity, where each need be gone through only once.
     """
+    if met is not None and isinstance(v, KnownFn):
+        if id(v) in met:
+            return
+        met.add(id(v))
     match v:
         case ArrayV():
             yield from v.shape[len(front) :]
@@ -322,7 +329,7 @@ def sizes_of(v: Value, front: tuple[Size, ...] = ()) -> Iterator[Size]:
         case _:
             pass
     for part in parts(v):
-        yield from sizes_of(part, front)
+        yield from sizes_of(part, front, met)
 
 
 def with_sizes(v: Value, given: Iterator[Size], front: tuple[Size, ...] = ()) -> Value:
@@ -347,39 +354,75 @@ def size_labels(order: dict[Size, int]) -> Callable[[Size], object]:
 
 def shape_key(v: Value, size: Callable[[Size], object]) -> object:
     """Returns the key of a value: structure, dtypes, ranks, functions, and what `size` says of each size."""
+
+    def key(part: Value) -> object:
+        return structure_key(part, size, key)
+
+    return key(v)
+
+
+def structure_key(v: Value, size: Callable[[Size], object], key: Callable[[Value], object]) -> object:
+    """The key of a value with those of its parts, as `key` gives them."""
     match v:
         case ScalarV():
             return v.dtype
         case ArrayV():
             return (v.dtype, tuple(map(size, v.shape)))
         case TupleV(items):
-            return ("tuple", tuple([shape_key(i, size) for i in items]))
+            return ("tuple", tuple(map(key, items)))
         case DataV(decl, fields):
-            return (decl, tuple([shape_key(f, size) for f in fields]))
+            return (decl, tuple(map(key, fields)))
         case EnumV():
-            return (v.decl, shape_key(v.tag, size), tuple([shape_key(x, size) for x in v.fields]))
+            return (v.decl, key(v.tag), tuple(map(key, v.fields)))
         case Many(shape, element):
-            return ("many", tuple(map(size, shape)), shape_key(element, size))
+            return ("many", tuple(map(size, shape)), key(element))
         case ClosureV():
-            captured = tuple([shape_key(c, size) for _, c in v.captured])
+            captured = tuple([key(c) for _, c in v.captured])
             return (code_of(v), captured, bindings_key(v.bindings, size))
         case DerivativeV(kind, function, wrt, single, _):
-            return (kind, wrt, single, shape_key(function, size))
+            return (kind, wrt, single, key(function))
         case PullV():
             types = [shape_key(x, size) for x in (v.result, *v.targets)]
-            part_keys = [shape_key(x, size) for x in parts(v)]
-            return ("pull", v.function, v.positions, v.seeded, v.single, tuple(types), tuple(part_keys))
+            return ("pull", v.function, v.positions, v.seeded, v.single, tuple(types), tuple(map(key, parts(v))))
         case NodeV(type, handle):
-            return (mono_key(type, size), shape_key(handle, size))
+            return (mono_key(type, size), key(handle))
         case DynamicV(type, handle):
-            return ("function", type.dtype, shape_key(handle, size))
+            return ("function", type.dtype, key(handle))
         case _:
             assert_never(v)
+
+
+def alike(x: Value, y: Value) -> bool:
+    """Tells whether two values have the same key, whatever their sizes are; a pair of functions is compared once."""
+    met: set[tuple[int, int]] = set()
+    left = [(x, y)]
+    while left:
+        a, b = left.pop()
+        if a is b or (id(a), id(b)) in met:
+            continue
+        if isinstance(a, KnownFn):
+            met.add((id(a), id(b)))
+        if type(a) is not type(b) or structure_key(a, _nothing, _nothing) != structure_key(b, _nothing, _nothing):
+            return False
+        left += zip(parts(a), parts(b), strict=True)
+    return True
+
+
+def _nothing(_: object) -> None:
+    return None
 
 
 def code_of(closure: ClosureV) -> object:
     """Returns the identity of a function's code."""
     return closure.decl if closure.decl is not None else (closure.span.source, closure.span.start, closure.span.end)
+
+
+def same_code(v: Value, new: Value) -> Value:
+    """The new value, of which what was found of one of the same code need not be found again."""
+    if isinstance(v, ClosureV) and isinstance(new, ClosureV):
+        object.__setattr__(new, "codes", v.codes)
+        object.__setattr__(new, "effects", v.effects)
+    return new
 
 
 def codes_in(v: Value) -> frozenset[object]:
@@ -455,6 +498,11 @@ def template(m: Mono, new: Callable[[anf.Type], Atom], front: tuple[Size, ...] =
 def named_leaf(name: str) -> Callable[[anf.Type], Atom]:
     """Makes leaves of one name, for `template`."""
     return lambda t: fresh(name, t)
+
+
+def leaf_value(a: Atom) -> Value:
+    """A leaf as a value."""
+    return ArrayV(leaf_var(a)) if isinstance(a.type, anf.Array) else ScalarV(a)
 
 
 def leaf_var(leaf: Atom) -> Var:

@@ -1,12 +1,15 @@
 """Functions as values: known ones cost nothing, those that are not known are nodes."""
 
+import numpy as np
 import pytest
 
 import dlang
 from dlang.diagnostics import DlangError
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir import anf
+from dlang.ops import figures
 from dlang.pipeline import optimise
+from tests.meaning import meaning
 from tests.specialize.support import lowered, ops
 
 
@@ -216,3 +219,84 @@ fn halves(x: f64[n]) -> f64 {
     )
     assert m.tails(4) == 6 + 6 + 5 + 3 and m.permutations(3) == 2 * 3 * 111 and m.first_even(7) == 4
     assert m.halves([1.0, 2.0, 3.0, 5.0]) == 2.0 * 5.0 + 2.0 * 6.0 + (4.0 + 2.0) * (30.0 + 15.0)
+
+
+CALLED_AGAIN = """
+struct Pair { a: f64, f: (f64) -> f64 }
+fn twice(h: (f64) -> f64, y: f64) -> f64 = h(h(y))
+fn compose(f: (f64) -> f64, g: (f64) -> f64) = |y: f64| f(g(y))
+fn f(c: f64[n], x: f64) -> f64 {
+  let w = [c[i] * x for i < n]
+  fn dot(y: f64[n]) -> f64 = sum(y * w)
+  fn rows(k: size, y: f64) -> f64[k + n] = [y * c[i % n] for i < k + n]
+  fn g0(y: f64) -> f64 = sin(y) * x + w[0]
+  fn g1(y: f64) -> f64 = g0(y) + g0(y * 0.5) * dot([y * v for v in c])
+  let h = |y: f64| g1(y) - g1(g0(y))
+  let both = compose(h, h)
+  fn apart(a: f64) = |y: f64| if y > a { both(y) } else { h(y) * a }
+  let p = Pair(a = 0.5, f = apart(0.1))
+  fn falls(y: f64, k: i64) -> f64 = if k == 0 { g1(y) } else { falls(g0(y), k - 1) + h(y) }
+  var s = twice(h, 0.3) + twice(g0, 0.2) + (p.f)(0.2) + apart(0.3)(0.1) + sum(rows(2, x)) + sum(rows(3, s0(x)))
+  for i < 3 { s += both(c[i]) * h(s * 0.1) + falls(s * 0.1, i) }
+  s + sum([g1(v) + apart(v)(x) for v in c]) + grad(h)(x) + grad(|y| twice(h, y))(x) * grad(grad(g1))(0.3)
+}
+fn s0(y: f64) -> f64 = y * 0.25
+"""
+
+
+def test_local_functions_that_are_called_again_mean_the_same(monkeypatch):
+    c, x = np.array([0.4, -0.3, 0.9]), 0.7
+    plain = dlang.compile(CALLED_AGAIN, backend="interp").f
+    value = meaning(plain, c, x)
+    slopes = [meaning(dlang.grad(plain, wrt=w), c, x) for w in "cx"]
+    monkeypatch.setattr(figures, "COPIED_IN_PLACE", 0)
+    called = dlang.compile(CALLED_AGAIN).f
+    np.testing.assert_allclose(called(c, x), value, rtol=1e-12)
+    for w, slope in zip("cx", slopes, strict=True):
+        np.testing.assert_allclose(dlang.grad(called, wrt=w)(c, x), slope, rtol=1e-10)
+    pushed = dlang.jvp(called, (c, x), (np.ones(3), 0.5))[1]
+    np.testing.assert_allclose(pushed, np.sum(slopes[0]) + 0.5 * slopes[1], rtol=1e-10)
+
+
+def test_a_large_local_function_is_called_again_and_a_small_one_is_not():
+    def made(count):
+        lines = "\n".join(f"    t = sin(t) * {k}.5" for k in range(count))
+        text = f"  fn g(y: f64) -> f64 {{\n    var t = y\n{lines}\n    t\n  }}\n  g(x) + g(x + 1.0) + g(x + 2.0)"
+        return len(lowered(f"fn f(x: f64) -> f64 {{\n{text}\n}}").functions_of("g"))
+
+    assert made(20) == 0
+    assert made(200) == 1
+
+
+def test_a_large_local_function_in_a_loop_that_is_tried_twice_stands_in_its_place():
+    lines = "\n".join(f"    t = sin(t) * {k}.5" for k in range(200))
+    text = f"  fn g(y: f64) -> f64 {{\n    var t = y\n{lines}\n    t\n  }}\n  var a: f64[?] = [x]\n"
+    text += "  for i < 3 { a = concat(a, [g(a[0])]) }\n  sum(a)"
+    assert not lowered(f"fn f(x: f64) -> f64 {{\n{text}\n}}").functions_of("g")
+
+
+def test_what_several_functions_captured_is_passed_once():
+    made = lowered("""
+fn apply(h: (f64) -> f64, y: f64) -> f64 = if y > 9.0 { apply(h, y - 1.0) } else { h(y) }
+fn f(x: f64) -> f64 {
+  let g = |y: f64| y * x
+  let h = |y: f64| g(y) + x
+  apply(|y| h(y) + g(y) + x, 10.0)
+}
+""")
+    (function,) = made.functions_of("apply")
+    assert len(function.params) == 2
+    assert run(made, 2.0) == [2.0 * 9.0 * 2.0 + 4.0]
+
+
+def test_a_derivative_in_two_functions_that_captured_the_same_has_a_slope_for_each():
+    text = """
+fn use(a: (f64) -> f64, b: (f64) -> f64) -> f64 = a(1.0) * b(2.0)
+fn f(x: f64) -> f64 {
+  let g = |y: f64| y * x
+  let (_, back) = vjp(use, g, g)
+  let (da, db) = back(1.0)
+  da(1.0) - 10.0 * db(1.0)
+}
+"""
+    assert meaning(dlang.compile(text, backend="interp").f, 3.0) == dlang.compile(text).f(3.0)
