@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from dlang.ir import anf
+from dlang.ir.affine import slope
 from dlang.ir.errors import IRError
 from dlang.ir.printer import print_let
 from dlang.ir.rules import RULES, Checker, primitive_dtype, result_vars, type_rank
@@ -355,7 +356,7 @@ class _Verifier(Checker):
                     determined |= names
         for entry, names in zip(index, entries, strict=True):
             open = names - determined
-            if len(open) > 1 and all(abs(entry.terms.get((v,), 0)) == 1 for v in open):
+            if len(open) > 1 and all(abs(slope(entry, v)) == 1 for v in open):
                 raise IRError(f"the entry {entry} does not determine its axes")
 
     def loop(

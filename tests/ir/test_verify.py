@@ -173,6 +173,14 @@ def test_an_axis_of_one_point_needs_no_entry_of_its_own() -> None:
         verify(program(lets.replace("2..3", "2..4")))
 
 
+def test_an_entry_may_be_a_place_in_rows_whose_size_is_a_sum() -> None:
+    axes = "i.8 in 0..n.0 + 1, j.7 in 0..n.0 + 1"
+    lets = f"a.9: f64[n.0*n.0 + 2*n.0 + 1] = comp {axes} {{ yield s.2 }} to keep [n.0*n.0 + 2*n.0 + 1] [ENTRY] set"
+    verify(program(lets.replace("ENTRY", "i.8*n.0 + i.8 + j.7")))
+    with pytest.raises(IRError, match="does not determine its axes"):
+        verify(program(lets.replace("ENTRY", "i.8 + j.7")))
+
+
 def test_a_literal_is_of_its_dtype() -> None:
     for lit in (Lit(1.5, "i64"), Lit(True, "i64"), Lit(1, "bool"), Lit("a", "f64")):
         with pytest.raises(IRError, match="no literal"):
