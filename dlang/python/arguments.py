@@ -622,11 +622,13 @@ def _refused(p: Param, size: Size, bound: int | None, index: Any) -> DlangError:
     asked = written(p.local.type, p.local.refinement, names)
     below = names(size) if bound is None or names(size) == str(bound) else f"{names(size)} = {bound}"
     message = f"argument `{p.local.name}`: expected {asked}, got the index {index}, which is not below {below}"
+    help = "indices count from 0"
     if bound is None:
         message = f"argument `{p.local.name}`: expected {asked}, and no argument says what {below} is"
+        help = "declare a parameter for it" + (f": `{below}: size`" if below.isidentifier() else ", of the type `size`")
     elif index < 0:
         message = f"argument `{p.local.name}`: expected {asked}, got the index {index}, which is negative"
-    return error("E0960", message, p.local.span, help=("indices count from 0",) if bound is not None else ())
+    return error("E0960", message, p.local.span, help=(help,))
 
 
 def _indices(whole: Any, of: Type, asked: Refinement | None) -> Iterator[tuple[Any, Size]]:

@@ -78,7 +78,7 @@ def test_fields_of_structs_and_enums_are_asked(program) -> None:
 
 
 def test_where_no_argument_says_the_size_that_is_said(program) -> None:
-    refused(lambda: program.alone(program.Edge(0, 0, 1.0)), "no argument says what n is")
+    refused(lambda: program.alone(program.Edge(0, 0, 1.0)), "no argument says what n is", "for it: `n: size`")
 
 
 def test_a_derivative_asks_as_its_function_does(program) -> None:
