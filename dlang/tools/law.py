@@ -562,14 +562,28 @@ def _doubled(
 
 
 def _kind(function: Counted, base: Mapping[str, int], seed: int, limit: int, room: int) -> Kind:
-    """The first kind of floats that the function takes."""
+    """The first kind of floats for which the function gives finite numbers, or else of those that it takes."""
     refused: list[RunError] = []
+    taken: list[Kind] = []
     for kind in KINDS:
+        finite = True
         try:
             for factor in (1, 4):
                 args = function.arguments({n: s * factor for n, s in base.items()}, seed, kind, room=room)
-                function.run(function.program, function.entry.name, args, limit)
-            return kind
+                _, results = function.run(function.program, function.entry.name, args, limit)
+                finite = finite and all(map(_finite, results))
         except RunError as e:
             refused.append(e)
-    raise failure(refused[0])
+            continue
+        if finite:
+            return kind
+        taken.append(kind)
+    if not taken:
+        raise failure(refused[0])
+    return taken[0]
+
+
+def _finite(result: Any) -> bool:
+    """Tells whether a result has neither infinities nor NaNs."""
+    numbers = np.asarray(result)
+    return numbers.dtype.kind != "f" or bool(np.isfinite(numbers).all())

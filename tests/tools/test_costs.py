@@ -122,6 +122,22 @@ def test_whole_numbers_are_sizes_and_indices_are_not(costs):
     assert code == 0 and "steps = 6 to 24" in out and "i = " not in out
 
 
+def test_floats_are_drawn_for_which_the_value_is_finite(costs):
+    text = """
+        fn filtered(y: f64[n], widths: f64[k], moves: f64[k, k]) -> f64 {
+            var (p, total) = (full(1.0 / f64(k), k), 0.0)
+            for v in y {
+                let joint = (p @ moves) * exp(-v * v / widths) / sqrt(widths)
+                total += log(sum(joint))
+                p = joint / sum(joint)
+            }
+            total
+        }
+    """
+    code, out, _ = costs(text, "--fn", "filtered", "--jvp", "--size", "n=8", "--size", "k=32")
+    assert code == 0 and out.endswith("the law of cost holds\n")
+
+
 def test_sizes_are_chosen_for_which_there_is_memory(costs):
     code, out, _ = costs("fn wide(t: f64[n, n, n, n, n, n]) -> f64 = sum(t)", "--fn", "wide")
     assert code == 0 and "`wide` at n = 2 to 8" in out
