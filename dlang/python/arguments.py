@@ -246,6 +246,8 @@ class Matcher:
         dtype = None if array is None else dtype_name(array.dtype)
         if dtype is None:
             raise self._no_array(value)
+        if v.atomic and array.ndim:
+            raise self._wrong("it must not be an array")
         self._bind_type(v, MonoArray(Scalar(dtype), tuple(map(poly, array.shape))) if array.ndim else Scalar(dtype))
 
     def _dtype_of(self, v: Type) -> str | None:
@@ -261,7 +263,7 @@ class Matcher:
     def _bind_type(self, v: TypeVar, mono: Mono) -> None:
         fixed = self.types.get(v)
         if fixed is not None and fixed.value != mono:
-            raise self._wrong()
+            raise self._wrong(dtype=self._dtype_of(v) if isinstance(fixed.value, Scalar) else None)
         scalar = _element(mono)
         self._of_class(v, scalar.dtype if isinstance(scalar, Scalar) else None)
         self.types.setdefault(v, Fixed(mono, self._name))
@@ -269,7 +271,7 @@ class Matcher:
     def _of_class(self, v: TypeVar, dtype: str | None) -> None:
         for name in v.classes & ty.CLASSES.keys():
             if dtype not in ty.CLASSES[name]:
-                raise self._wrong(f"it must be of the class {name}")
+                raise self._wrong(f"it must be of the class {name}", self._dtype_of(v))
 
     def _shape(self, shape: Shape, actual: tuple[int, ...]) -> None:
         """Matches axes: those before a row, those after it, and the row with what is left."""
@@ -404,7 +406,7 @@ class Matcher:
             fixed = self.sizes[local.size]
             known.append(f"{local.name} = {fixed.value} from `{fixed.by}`")
         part, t = self._part
-        help = "" if why else advice(part, t, dtype, self.kinds.get(local.name))
+        help = "" if why and dtype is None else advice(part, t, dtype, self.kinds.get(local.name))
         if not why:
             why = range_of(part, t.name) if isinstance(t, ty.TypeCon) else ""
         if not why and part is not self._whole:
@@ -688,6 +690,8 @@ def advice(value: Any, t: Type, dtype: str | None, kind: Kind | None) -> str:
     match t:
         case ty.TypeArray():
             return _array(value, dtype, kind)
+        case ty.TypeVar():
+            return "" if dtype is None else _number(value, dtype, kind)
         case ty.TypeCon("str"):
             return "decode it: `.decode()`" if isinstance(value, bytes | bytearray) else ""
         case ty.TypeCon(name):

@@ -39,6 +39,9 @@ fn text(x: str) -> str = x
 fn pair(p: (f64, f64)) -> f64 = p.0
 fn norm(p: Point) -> f64 = p.x + p.y
 fn naturals(x: u64[n]) -> u64[n] = x
+fn between<a: Float>(x: a, y: a) -> a = 0.5 * (x + y)
+fn equal<a: Eq>(x: a, y: a) -> bool = x == y
+fn scaled<a: Float>(k: a, x: a[n]) -> a = k * sum(x)
 """
 
 
@@ -141,6 +144,9 @@ def test_arrays_anywhere_in_memory_are_read_right(m):
         ("table([[Point(1.0, 2.0)], []])", "its rows have several lengths"),
         ("any(None)", "got None"),
         ("any(1j)", "got an object of class complex"),
+        ("between(np.ones(2), np.ones(2))", "expected a, got f64[2] (it must not be an array)"),
+        ("between([1.0], [2.0])", "got a list that is f64[1] (it must not be an array)"),
+        ("equal(np.ones(2), np.ones(2))", "expected a, got f64[2] (it must not be an array)"),
     ],
 )
 def test_what_is_almost_right_is_refused(m, call, words):
@@ -174,6 +180,11 @@ def test_what_is_almost_right_is_refused(m, call, words):
         ("norm(m.Point)", "that is the class: `Point(…)` is a value"),
         ("norm(m.Point(True, 1.0))", "convert it: `float(…)`"),
         ("maybe(1.5, 2)", "make it one: `Some(…)`"),
+        ("scaled(np.float32(1), np.ones(2))", "convert it: `.astype(numpy.float32)`"),
+        ("scaled(1.0, np.arange(2))", "convert it: `.astype(numpy.float64)`"),
+        ("scaled(np.float64(1), np.ones(2, np.float32))", "convert it: `.astype(numpy.float64)`"),
+        ("between(np.float32(1), np.float64(1))", "convert it: `numpy.float32(…)`"),
+        ("between(1.0, np.ones(2))", None),
         ("number(10**400)", None),
         ("number(1j)", None),
         ("total(np.ones((2, 2)))", None),
