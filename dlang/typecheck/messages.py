@@ -476,7 +476,14 @@ def of_constraint(c: Constraint, m: Mismatch) -> tuple[str, ...]:
     left, right = (ty.resolve_shape(view(t)[1]) for t in c.reason.operands)
     if left.row is not None or right.row is not None:
         return ()
+    if c.reason.operator == "*" and _fit_a_product(left, right):
+        return ("`*` multiplies element by element: the product of matrices is `@`",)
     return of_product(left, right) if c.reason.operator == "@" else of_broadcast(left, right)
+
+
+def _fit_a_product(left: ty.Shape, right: ty.Shape) -> bool:
+    """Tells whether the rows of the left side are as long as the columns of the right."""
+    return len(left.pre) >= 2 and len(right.pre) >= 2 and same(left.pre[-1], right.pre[-2])
 
 
 def of_product(left: ty.Shape, right: ty.Shape) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def one(cx: Checker, scope: Scope, statement: s.Statement) -> list[core.Statemen
         case s.Break(span) | s.Continue(span):
             word = "break" if isinstance(statement, s.Break) else "continue"
             if not scope.in_loop:
-                raise error("E0209", f"`{word}` outside the body of a loop", span)
+                raise error("E0209", f"`{word}` outside the body of a loop", span, help=_in_comprehension(scope))
             return [core.Break(span) if word == "break" else core.Continue(span)]
         case s.Return():
             return [*left(scope), return_statement(cx, scope, statement)]
@@ -424,6 +424,13 @@ def for_loop(cx: Checker, scope: Scope, e: s.For) -> list[core.Statement]:
     return [loop] if watched is None else showing_progress(loop, watched)
 
 
+def _in_comprehension(scope: Scope) -> tuple[str, ...]:
+    """What to do where a word of loops stands in an element of a comprehension."""
+    if not scope.border or (scope.function is not None and scope.function.result is not None):
+        return ()
+    return ("a comprehension has all of its elements: `if` behind it leaves some out, and a `for` loop may end early",)
+
+
 def left(scope: Scope) -> list[core.Statement]:
     """Returns the statements that report that a `return` ends the loops around it."""
     loops = [] if scope.function is None else scope.function.watched
@@ -442,7 +449,8 @@ def while_loop(cx: Checker, scope: Scope, e: s.While) -> core.Statement:
 def return_statement(cx: Checker, scope: Scope, e: s.Return) -> core.Statement:
     f = scope.function
     if f is None or f.result is None:
-        raise error("E0209", "`return` can't leave a comprehension, a test or a script", e.span)
+        message = "`return` can't leave a comprehension, a test or a script"
+        raise error("E0209", message, e.span, help=_in_comprehension(scope))
     if e.value is None:
         cx.expect(f.result, UNIT, e.span, "`return`: ")
         return core.Return(core.TupleExpr(UNIT, e.span, ()), e.span)
