@@ -337,7 +337,7 @@ def _number(stop: Stop) -> Explanation | None:
 
 def _name(stop: Stop) -> Explanation | None:
     token, accepted = stop.token, stop.accepted
-    if stop.expects_value or not token.text:
+    if not token.text or (stop.expects_value and (token.kind not in KEYWORDS or "NAME" not in accepted)):
         return None
     if stop.follows is not None and stop.follows.kind == "fn" and token.kind in ("(", "<"):
         edit = Edit(stop.at, stop.at, [Token("NAME", "", token.start, token.start)])
