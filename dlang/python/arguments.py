@@ -409,8 +409,8 @@ class Matcher:
         help = "" if why and dtype is None else advice(part, t, dtype, self.kinds.get(local.name))
         if not why:
             why = range_of(part, t.name) if isinstance(t, ty.TypeCon) else ""
-        if not why and part is not self._whole:
-            why = f"in it {describe(part)}, expected {names.type(t)}"
+        if part is not self._whole:
+            why = f"in it {describe(part)}" + (f": {why}" if why else f", expected {names.type(t)}")
         message = ", ".join([f"{self._role}: expected {wanted}", *known, f"got {describe(self._whole)}"])
         return error("E0960", message + (f" ({why})" if why else ""), local.span, help=(help,) if help else ())
 

@@ -42,6 +42,7 @@ fn naturals(x: u64[n]) -> u64[n] = x
 fn between<a: Float>(x: a, y: a) -> a = 0.5 * (x + y)
 fn equal<a: Eq>(x: a, y: a) -> bool = x == y
 fn scaled<a: Float>(k: a, x: a[n]) -> a = k * sum(x)
+fn scaled_pair<a: Float>(p: (a, a)) -> a = p.0 * p.1
 """
 
 
@@ -146,6 +147,8 @@ def test_arrays_anywhere_in_memory_are_read_right(m):
         ("any(1j)", "got an object of class complex"),
         ("between(np.ones(2), np.ones(2))", "expected a, got f64[2] (it must not be an array)"),
         ("between([1.0], [2.0])", "got a list that is f64[1] (it must not be an array)"),
+        ("scaled_pair((1.0, np.ones(2)))", "(in it f64[2]: it must not be an array)"),
+        ("scaled_pair((1.0, 'a'))", "(in it a str: it must be of the class Float)"),
         ("equal(np.ones(2), np.ones(2))", "expected a, got f64[2] (it must not be an array)"),
     ],
 )
