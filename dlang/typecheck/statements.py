@@ -425,7 +425,7 @@ def for_loop(cx: Checker, scope: Scope, e: s.For) -> list[core.Statement]:
 
 
 def _in_comprehension(scope: Scope) -> tuple[str, ...]:
-    """What to do where a word of loops stands in an element of a comprehension."""
+    """Advice for a word of loops in an element of a comprehension."""
     if not scope.border or (scope.function is not None and scope.function.result is not None):
         return ()
     return ("a comprehension has all of its elements: `if` behind it leaves some out, and a `for` loop may end early",)
