@@ -41,6 +41,7 @@ from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
 from dlang.optimize.dead_fill import dead_fill
 from dlang.optimize.distribute import distribute
+from dlang.optimize.factors import factors
 from dlang.optimize.fuse import fuse
 from dlang.optimize.fuse_outer_axis import fuse_outer_axis
 from dlang.optimize.grown_arrays import grown_arrays
@@ -197,6 +198,11 @@ PASSES: tuple[CorePass, ...] = (
     # or what a derivative saves of such a loop is made for nothing, and of what only an arm needs
     _plain("idle", where_differentiated(idle), BEFORE, _IDLE, exact=True),
     _plain("jump_threading", where_differentiated(jump_threading), BEFORE, _THREADING, exact=True),
+    _plain("factors", where_differentiated(factors), BEFORE,
+           "multiplies the factors of a sum's terms that depend on fewer axes by themselves", ends=_NESTS),
+    _plain("dce", where_differentiated(dce), BEFORE, _DCE, exact=True),
+    _plain("distribute", where_differentiated(distribute), BEFORE, "splits comprehensions into perfect nests",
+           gives=_NESTS),
     _plain("limits", with_limits, DERIVATIVES, "notes where a derivative is a limit, beside products with zeros",
            ends=_NESTS),
     Pass("derivatives", lambda program, to: expand_innermost(program, to.residuals), DERIVATIVES,
@@ -268,8 +274,10 @@ PASSES: tuple[CorePass, ...] = (
            ends=_NESTS, exact=True),
 )  # fmt: skip
 
-NAMED: Mapping[str, CorePass] = {p.name: p for p in reversed(PASSES) if p.when != BEFORE}
-"""Each pass by its name, as it is where it comes first for programs with and without derivatives."""
+NAMED: Mapping[str, CorePass] = {
+    p.name: p for p in (*of_phase(PASSES, BEFORE), *[p for p in reversed(PASSES) if p.when != BEFORE])
+}
+"""Each pass by its name, as it is where it comes first for programs with and without derivatives, if it does."""
 
 
 def unmet(passes: Sequence[CorePass] = PASSES) -> list[str]:

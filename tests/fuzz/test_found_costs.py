@@ -8,6 +8,13 @@ from tests.fuzz.costs import broken_law
 from tests.fuzz.test_found import MAIN
 
 FOUND = {
+    "factors of a term that depend on one axis stand apart, behind one that depends on two": """
+fn main(c: f64[n, n], x: f64[n], t: f64[n]) -> f64 {
+  var u = x
+  for i < 6 { u = tanh([sum(c[k, j] * u[j] / (1.0 + t[j] ** 2) * sin(t[j]) for j) for k]) }
+  sum(u)
+}
+""",
     "most iterations compare, and change nothing": """
 fn main(p: f64[n], q: f64[k], x: f64) -> f64 {
   let y = [{ var s = x; for t < k { if s > p[i] { s = q[t] } }; tanh(s) } for i < n]

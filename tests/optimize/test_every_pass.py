@@ -193,6 +193,10 @@ fn main(x: f64) -> f64 = h(if x > 0.5 { A(x) } else { B(2.0 * x) })
     "distribute": "fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]",
     "whole_updates": "fn main(x: f64[n + 1], y: f64[n]) -> f64[n + 1] { var z = x; z[1..] += 2.0 * y; z }",
     "narrow": "fn main(x: f64[n, n]) -> f64 { let a = exp(x); sum(a[i, i] for i < n) }",
+    "factors": (
+        "fn g(c: f64[n, n], x: f64[n]) -> f64 = sum([sum(c[k, j] * x[j] / (2.0 + x[j]) for j) for k] ** 2)\n"
+        "fn main(c: f64[n, n], x: f64[n]) -> f64[n] = grad(g, wrt = x)(c, x)"
+    ),
     "limits": SUM_OF_EXPONENTIALS,
     "derivatives": ITERATED,
     "cofactors": "import linalg { det }\nfn main(a: f64[n, n]) -> f64[n, n] = grad(|a: f64[n, n]| det(a))(a)",
