@@ -20,7 +20,6 @@ from dlang.ir.traverse import (
     map_inner,
     mentioned,
     needed,
-    pruned_block,
     type_vars,
 )
 from dlang.optimize.effects import acts, consumed_by
@@ -57,13 +56,20 @@ def _part(smaller: anf.Let, larger: anf.Let) -> list[int] | None:
             return None
         part.append(k)
     rest = {q for k, q in enumerate(other.params) if k not in part}
-    body = pruned_block(anf.Block(other.body.lets, tuple([other.body.results[k] for k in part])))
+    acting = any(map(acts, one.body.lets))
+    body = _needed(other.body.lets, [other.body.results[k] for k in part], acting)
     if not rest.isdisjoint(mentioned(body)):
         return None
-    whole = pruned_block(one.body)
+    whole = _needed(one.body.lets, one.body.results, acting)
     if len(whole.lets) != len(body.lets):
         return None
     return part if _key(one, one.params, whole) == _key(other, [other.params[k] for k in part], body) else None
+
+
+def _needed(lets: Sequence[anf.Let], results: Sequence[anf.Atom], acting: bool) -> anf.Block:
+    """Lets that results need, as a block. acting: with all that may end the run, which nothing may need."""
+    stay = {k for k, let in enumerate(lets) if acting and acts(let)}
+    return anf.Block(tuple([lets[k] for k in needed(lets, results, stay=stay)]), tuple(results))
 
 
 def _key(loop: anf.For, params: Sequence[anf.Var], body: anf.Block) -> Key:
