@@ -5,10 +5,10 @@ s = 1/2 tanh(z/2) + 1/2 just what `tanh` gave is saved. Computed again are singl
 and comprehensions of such that give one element for each point. Costs are in quarters of a simple operation: to write
 an element and to read it takes two of these and something for its bytes, which go through memory twice; a division or
 a root counts for more than one, and what takes a series for more than saving does. Never computed again are products
-and other reductions, loops, branches, calls, effects, sizes of arrays that only the run knows, and checks, but for
-those of indices by which loops count: these are integer arithmetic, so `x[i - 1]` where `i > 0` was asked saves no
-index. What a comprehension of the adjoint reads more than once, as a product does, is saved too: such products are then
-done for all iterations at once (`optimize/sink_products.py`).
+and other reductions, loops, branches, calls, effects, and sizes of arrays that only the run knows. No check is made
+again: what it certifies are the numbers that it was given, so neither `x[i - 1]` where `i > 0` was asked nor
+`x[idx[j]]` saves an index. What a comprehension of the adjoint reads more than once, as a product does, is saved too:
+such products are then done for all iterations at once (`optimize/sink_products.py`).
 
 It is the same primitive of the same operands, so the value is the same to the bit.
 """
@@ -153,7 +153,11 @@ class _Chooser:
         recomputed: list[anf.Let] = []
         for let in self.lets:
             if all(self.free.get(v, False) for v in let.vars):
-                recomputed += [self.finals.get(v, let) for v in let.vars[:1]]
+                recomputed += (
+                    _unchecked(let)
+                    if isinstance(let.op, anf.Assert)
+                    else [self.finals.get(v, let) for v in let.vars[:1]]
+                )
             else:
                 recomputed += [way.let for v in let.vars if v in again and (way := self.ways[v]) is not None]
         if self.finals:
@@ -181,23 +185,11 @@ class _Chooser:
             op = let.op
             whole = isinstance(op, anf.Prim | anf.Cast) and not any(is_float(a.type) for a in (v, *parts(op).atoms))
             there = op.IS.view or isinstance(op, anf.IndexExpr | anf.Read)
-            checked = isinstance(op, anf.Assert) and all(a.type == I64 for a in let.vars) and self.is_counted(op)
-            free = (whole or there or checked) and all(self.is_free(a) for a in free_vars(op))
+            checked = isinstance(op, anf.Assert) and all(a.type == I64 for a in let.vars)
+            operands = op.guarded if isinstance(op, anf.Assert) else free_vars(op)
+            free = (whole or there or checked) and all(self.is_free(a) for a in operands if isinstance(a, anf.Var))
             self.free |= dict.fromkeys(let.vars, free)
         return self.free[v]
-
-    def is_counted(self, op: anf.Op) -> bool:
-        """Tells whether an operation is of the numbers by which loops count and of sizes, and of nothing in memory."""
-        work, seen = list(free_vars(op)), set[anf.Var]()
-        while work:
-            v = work.pop()
-            if v in self.defined and v not in seen:
-                seen.add(v)
-                op = self.defined[v].op
-                if isinstance(op, anf.Read):
-                    return False
-                work += free_vars(op)
-        return True
 
     def cut(self) -> set[anf.Var]:
         """Returns the values to rematerialise in the backward pass."""
@@ -258,6 +250,13 @@ class _Chooser:
         if None in costs or cost >= self.saving(v):
             return None
         return _Way(let, sum(isinstance(inner.op, anf.Prim | anf.Cast) for inner in body), cost, tuple(operands))
+
+
+def _unchecked(let: anf.Let) -> list[anf.Let]:
+    """Gives the lets of what a check certifies, without the check, which the forward pass has made."""
+    assert isinstance(let.op, anf.Assert)
+    numbers = zip(let.vars, let.op.guarded, strict=True)
+    return [anf.Let((v,), anf.IndexExpr(anf.poly(number)), let.span) for v, number in numbers]
 
 
 def _in_order(lets: Sequence[anf.Let]) -> list[anf.Let]:

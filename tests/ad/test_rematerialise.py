@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dlang
 from dlang.ad.residuals import Residuals, written
+from dlang.diagnostics import DlangError
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Assert, Block, Comp, Contract, For, Prim, Program
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
+from tests.meaning import meaning
 from tests.specialize.support import lowered
 
 TEXT = """
@@ -157,6 +160,28 @@ def test_no_check_is_made_twice() -> None:
     forward, backward = loops(compiled("of_picked")[0])
     assert any(isinstance(let.op, Assert) for let in walk(forward.body))
     assert not any(isinstance(let.op, Assert) for let in walk(backward.body))
+
+
+GATHERED = {
+    "in an arm at points": "sum(if y[i] > 0.0 { y[i] * x[at[j]] } else { 0.0 } for i, j)",
+    "in an arm in an arm": "sum(if y[i] > 0.0 { if y[i] > x[j] { x[at[j]] } else { 1.0 } } else { 0.0 } for i, j)",
+    "in an iteration": "{ var s = 0.0; for j < n { s = 2.0 * s + x[at[j]] }; s * y[0] }",
+    "in an arm of an iteration": "{ var s = 0.0; for j < n { if y[0] > 0.0 { s = 2.0 * s + x[at[j]] } }; s }",
+}
+
+
+@pytest.mark.parametrize("code", GATHERED.values(), ids=GATHERED.keys())
+def test_an_index_that_is_there_is_not_saved_with_its_check(code: str) -> None:
+    text = f"fn f(x: f64[n], y: f64[m], at: i64[n]) -> f64 = {code}\n"
+    text += "fn slope(x: f64[n], y: f64[m], at: i64[n]) -> f64[n] = grad(f)(x, y, at)"
+    made, found = lowered(text, "slope"), list[Residuals]()
+    optimise(made.program, [made.entry.name], verify=True, residuals=found)
+    assert not any("*n" in line for s in found for line in written(s).splitlines()[1:])
+    args = [np.array([0.5, -1.0, 2.0]), np.array([0.3, -0.2]), np.array([2, 0, 2])]
+    compiled, meant = dlang.compile(text), dlang.compile(text, backend="interp")
+    np.testing.assert_allclose(compiled.slope(*args), meaning(meant.slope, *args))
+    with pytest.raises(DlangError, match="out of range"):
+        compiled.slope(*args[:2], np.array([2, 3, 2]))
 
 
 def test_no_index_by_which_a_loop_counts_is_saved() -> None:
