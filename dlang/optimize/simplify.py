@@ -8,7 +8,7 @@ becomes unused is left to `dce`.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import replace
 
 from dlang.ir import anf
@@ -242,7 +242,9 @@ class _Simplifier(Elements):
     def without_unit_axes(self, op: anf.Comp) -> anf.Comp:
         """A comprehension without the axes of one point, whose variables become that point.
 
-        One of them stays if there is no other and a result is an array: what makes arrays has an axis.
+        One of them stays if there is no other and a result is an array: what makes arrays has an axis. In the body it
+        is its point as well where sizes depend on it: what then has no other size depends on fewer axes, and has its
+        place among these when nests are made.
         """
         points: dict[anf.Var, anf.Size] = {}
         for axis in op.axes:
@@ -251,7 +253,10 @@ class _Simplifier(Elements):
                 if self.opened(axis.highs[0]) - low == anf.poly(1) and is_atom(low):
                     points[axis.var] = low
         if points and len(points) == len(op.axes) and any(d.shape for d in op.destinations):
-            points.popitem()
+            last, point = points.popitem()
+            if any(size.mentions((last,)) for let in walk(op.body) for size in _sizes(let)):
+                op = _with_axis(op, last, anf.fresh(last.name, last.type))
+                self.env[last] = point
         if not points:
             return op
         self.env.update(points)
@@ -266,6 +271,28 @@ class _Simplifier(Elements):
             if isinstance(d, anf.Reduce) and d.monoid in STAYS:
                 self.env[var] = anf.Lit(0, "i64")
         return True
+
+
+def _sizes(let: anf.Let) -> Iterator[anf.Size]:
+    """The sizes and the bounds that a let itself has."""
+    for v in let.vars:
+        yield from v.type.shape if isinstance(v.type, anf.Array) else ()
+    match let.op:
+        case anf.Comp(axes):
+            for a in axes:
+                yield from (*a.lows, *a.highs)
+        case anf.For(_, low, high):
+            yield from (low, high)
+        case _:
+            pass
+
+
+def _with_axis(op: anf.Comp, axis: anf.Var, other: anf.Var) -> anf.Comp:
+    """A comprehension with another variable for one of its axes: in its body the old one is then free."""
+    named = {axis: anf.poly(other)}.get
+    axes = tuple([replace(a, var=other) if a.var is axis else a for a in op.axes])
+    moved = tuple([replace(d, index=tuple([e.substitute(named) for e in d.index])) for d in op.destinations])
+    return anf.Comp(axes, op.body, moved)
 
 
 def _settled(op: anf.For) -> list[int]:

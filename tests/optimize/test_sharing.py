@@ -249,3 +249,17 @@ def test_a_filter_that_depends_on_no_axis_runs_once_whatever_its_condition_reads
     optimised = optimise(made.program, [made.entry.name], verify=True)
     costs = [run(optimised, made.entry.name, [n, 2, np.full(n, 0.5), np.array([0.0, 2.0])])[1] for n in (20, 40)]
     assert costs[1] <= 2.4 * costs[0]
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_what_has_its_size_from_an_axis_of_one_point_runs_once_for_the_axes_inside(first: int) -> None:
+    text = f"""
+    fn f(q: f64[3]) -> f64[1] = [{{
+      let h = q[..i]
+      let pairs = [[e, 1.0] for e in h]
+      sum([1.0 for p in pairs[argsort([1.0 for p in pairs])]])
+    }} for i in {first}..{first + 1}]
+    """
+    made = lowered(text, "f")
+    optimised = optimise(made.program, [made.entry.name], verify=True)
+    assert Interpreter(optimised).run(made.entry.name, [np.arange(3.0)])[0].tolist() == [float(first)]
