@@ -391,6 +391,12 @@ def _(n: int) -> str:
     return body(["let s = x[0]"], nested(n, lambda k, t: f"where(s > {k}.0, sin(s * {k}.5), {t})"))
 
 
+@program("recurrences at the same points", 12)
+def _(n: int) -> str:
+    rows = [f"let r{k} = [{{ var s = v; for t < 8 {{ s = sin(s) * x[t] }}; s * {k}.5 }} for v in x]" for k in range(n)]
+    return body(rows, " + ".join(f"sum(r{k})" for k in range(n)))
+
+
 @program("early returns")
 def _(n: int) -> str:
     return body(["var s = x[0]", *(f"if s > {k}.0 {{ return sin(s) * x[{k % 8}] }}" for k in range(n))], "s")
@@ -745,6 +751,17 @@ def test_what_loops_in_loops_save_passes_through_each_of_them(monkeypatch: pytes
         found.append(calls(partial(compiled, body(["var s = x[0]", code], "s") + DERIVATIVE)))
     growth = exponent(*[f.total() for f in found[1:]])
     assert growth <= 2.0, f"loops in loops: calls grow with the power {growth:.2f}"
+
+
+def test_loops_in_loops_that_change_an_array_are_compared_with_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What each of d loops writes follows what each of them reads; a write has the ranges that its index depends on."""
+    monkeypatch.setenv("DLANG_CACHE_SIZE", "0")
+    found = []
+    for depth in (2, 4, 8, 16):
+        code = nested(depth, lambda k, t: f"for i{k} < 2 {{ y[i{k}] += {k}.5\n {t} }}", "y[0] = sin(y[1])")
+        found.append(calls(partial(compiled, body(["var y = x", code], "sum(y)") + DERIVATIVE)))
+    growth = exponent(*[f.total() for f in found[1:]])
+    assert growth <= 1.7, f"loops that change an array in loops: calls grow with the power {growth:.2f}"
 
 
 def test_calls_for_each_variant_take_the_fields_of_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,19 @@ class _Write:
     index: tuple[anf.Size, ...]
     ranges: tuple[anf.Axis, ...] = ()
 
+    def short(self) -> _Write:
+        """The same without ranges that say nothing about the index, nor about what bounds others."""
+        needed = {v for e in self.index for v in e.atoms()}
+        seen: set[tuple[tuple[anf.Size, ...], tuple[anf.Size, ...]]] = set()
+        kept: list[anf.Axis] = []
+        for a in reversed(self.ranges):
+            told = [v for bound in (*a.lows, *a.highs) for v in bound.atoms()]
+            if a.var in needed or (told and (a.lows, a.highs) not in seen):
+                seen.add((a.lows, a.highs))
+                needed.update(told)
+                kept.append(a)
+        return self if len(kept) == len(self.ranges) else _Write(self.index, tuple(kept[::-1]))
+
 
 @dataclass(frozen=True, slots=True)
 class _Final:
@@ -218,7 +231,7 @@ class _Tracer:
         writes: list[_Write] = []
         for let, k, before in self._steps(block, end):
             more = self._writes(let, k)
-            if more is None:
+            if more is None or len(writes) + len(more) > MOST:
                 return None
             writes += more
             end = before
@@ -271,7 +284,7 @@ def _renamed(writes: Sequence[_Write], op: anf.For, axis: anf.Axis) -> tuple[_Wr
         _Write(
             tuple([e.substitute(at.get) for e in write.index]),
             (axis, *[_substituted(a, at) for a in write.ranges]),
-        )
+        ).short()
         for write in writes
     ]
     return _fresh(moved, set(bound_vars(op)) - {op.index})

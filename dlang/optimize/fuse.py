@@ -25,7 +25,18 @@ from dlang.ir.comprehension_queries import point_of
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.sharing import additions, repeated, takes_long
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_bodies, map_inner, mentioned, op_blocks, parts, used_by, walk, with_lets, with_op
+from dlang.ir.traverse import (
+    map_bodies,
+    map_inner,
+    mentioned,
+    op_blocks,
+    parts,
+    pruned,
+    used_by,
+    walk,
+    with_lets,
+    with_op,
+)
 from dlang.ir.types import I64, array_type, product
 from dlang.ir.writes import own_elements, reads_its_place
 from dlang.ops import figures
@@ -158,7 +169,11 @@ class _Merged:
         if any(s.mentions(places) for axis in b.axes for s in (*axis.lows, *axis.highs)):
             return False
         if any(takes_long(let.op) for let in b.body.lets):
-            if repeated(self.op(lets, values, destinations)) > repeated(self.op([], [], [])) + repeated(b):
+            used = {v for let in lets for v in used_by(let)} | {v for v in values if isinstance(v, anf.Var)}
+            earlier = pruned(self.lets, used)  # what nothing of it needs is as it was
+            before = anf.Comp(self.axes, anf.Block(tuple(earlier), tuple(used)), ())
+            after = anf.Comp(self.axes, anf.Block((*earlier, *lets), tuple(values)), tuple(destinations))
+            if repeated(after) > repeated(before) + repeated(b):
                 return False
         if consumed and any(v in self.read or v in read for v, array in seen.items() if array in consumed):
             return False

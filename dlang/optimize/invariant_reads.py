@@ -53,7 +53,8 @@ def invariant_reads(loop: anf.For, known: Knowledge) -> tuple[list[anf.Let], anf
     lets: list[anf.Let] = []
     made: dict[anf.Var, anf.Op | anf.Var] = {}
     for param, let, index, axes in reads:
-        needed = tuple([a for a in axes if any(e.mentions((a.var,)) for e in index)])
+        named = {v for e in index for v in e.atoms()}
+        needed = tuple([a for a in axes if a.var in named])
         points = {a.var for a in needed}
         ends = [end for a in needed for end in (*a.lows, *a.highs)]
         if any(v in inside and v not in points for s in index for v in s.atoms()) or any(

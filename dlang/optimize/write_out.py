@@ -15,7 +15,7 @@ from math import prod
 from dlang.ir import anf
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import substitute
-from dlang.ir.traverse import mentioned, op_blocks, parts, with_lets, with_op
+from dlang.ir.traverse import block_mentions, mentioned, op_blocks, parts, with_lets, with_op
 from dlang.ir.types import BOOL, I64, array_type, dtype_of, type_of
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE, MONOIDS, STAYS
@@ -256,7 +256,8 @@ def _used_whole(
                 whole.update([r for r in inner.results if r in apart])
             else:
                 whole.update([r for r, d in zip(inner.results, short.dimensions, strict=True) if apart.get(r, d) != d])
-            _used_whole(inner, apart, chosen, inside, whole)
+            if not apart.keys().isdisjoint(block_mentions(inner)[0]):
+                _used_whole(inner, apart, chosen, inside, whole)
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
