@@ -593,8 +593,7 @@ def _additions(lets: Sequence[anf.Let], wanted: Sequence[anf.Atom]) -> float:
     for let in code:
         match let.op:
             case anf.Prim(name):
-                if name not in GUARDS:
-                    total += 1 if COST[name] <= figures.ROUNDING else figures.RECOMPUTED_OP
+                total += 1 if COST[name] <= figures.ROUNDING or name in GUARDS else figures.RECOMPUTED_OP
             case anf.If(then=then, otherwise=otherwise):
                 places = [k for k, v in enumerate(let.vars) if v in used]
                 arms = [_additions(arm.lets, [arm.results[k] for k in places]) for arm in (then, otherwise)]

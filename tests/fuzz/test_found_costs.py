@@ -180,6 +180,13 @@ MAIN {
   sum(u * u)
 }
 """,
+    "neighbours at a border that is repeated, times elements in the other order, in a loop": """
+fn main(p: f64[n], q: f64[k], m: f64[n, k], x: f64) -> f64 {
+  var u = m
+  for t < k { u = [tanh(0.5 * tanh(p[i] * q[t]) * tanh(u[i, maximum(c - 1, 0)] * u[i, k - 1 - c])) for i < n, c < k] }
+  sum(u * u) + x
+}
+""",
     "distances from sums by labels are added up by labels": """
 MAIN {
   let label = [i64(4.0 * v) for v in p]
