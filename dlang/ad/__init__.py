@@ -20,7 +20,7 @@ table of primitives (`rules.py`).
 - What is saved, and what is computed again from that, is a minimum cut (`rematerialise.py`). Elements that no later
   iteration overwrites are read in the array that the loops leave (`lasting.py`): LU in place saves n², not n³, numbers.
   Of an array of which an iteration backwards reads a row or a column that is all that is saved (`slices.py`): LU with
-  exchanges of rows saves 3 n².
+  exchanges of rows saves 3 n². Of one of which it only asks something, the answers are (`conditions.py`).
 - Where values and cotangents are wanted at once they are one function, and fusion sees both sides. A recursive
   function, a large one that is called in many places (`inlining.py`) and `vjp` need two halves with a tape between them
   (`adjoints.py`). Where the tape stays in the function that made it, and the arms of the branch that ends the function

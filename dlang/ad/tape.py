@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dlang.ad.conditions import conditions_first
 from dlang.ad.conversions import Conversions, retyped
 from dlang.ad.inlining import unused
 from dlang.ad.rematerialise import rematerialised
@@ -44,6 +45,7 @@ def save(
     inner_scope: of the body.
     """
     b = scope.b
+    forward, body = conditions_first(b, forward, body, op.params)
     bound = {v for inner in forward for v in inner.vars} | set(op.params)
     alone = not scope.in_loop or op.index in scope.parts  # the tape of a loop in a loop is part of another
     alike, unsaved = _alike(op) if alone else {}, bound | scope.fleeting

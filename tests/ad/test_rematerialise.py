@@ -184,6 +184,41 @@ def test_an_index_that_is_there_is_not_saved_with_its_check(code: str) -> None:
         compiled.slope(*args[:2], np.array([2, 3, 2]))
 
 
+ASKED = {
+    "at points": (
+        "sum({ var s = v; for t < m { s = if s > 0.0 { s * 0.5 - y[t] } else { s + y[t] } }; s } for v in x)",
+        1,
+    ),
+    "of two arrays": (
+        """{ var (u, v) = (x, 2.0 * x)
+        for t < m { let w = [if u[i] > v[i] { u[i] - y[t] } else { u[i] } for i < n]
+          v = [0.5 * v[i] + y[t] for i < n]
+          u = w }
+        sum(u) + sum(v) }""",
+        1,
+    ),
+    "of an array that is needed": (
+        "{ var u = x; for t < m { u = [if u[i] > y[t] { u[i] * u[i] } else { u[i] } for i < n] }; sum(u) }",
+        8,
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "bytes"), ASKED.values(), ids=ASKED.keys())
+def test_of_arrays_that_are_only_asked_something_the_answers_are_saved(code: str, bytes: int) -> None:
+    text = f"fn f(x: f64[n], y: f64[m]) -> f64 = {code}\n"
+    text += "fn slope(x: f64[n], y: f64[m]) -> (f64[n], f64[m]) = grad(|p: (f64[n], f64[m])| f(p.0, p.1))((x, y))"
+    made, found = lowered(text, "slope"), list[Residuals]()
+    optimise(made.program, [made.entry.name], verify=True, residuals=found)
+    each = [line for s in found for line in written(s).splitlines() if "iterations of a loop" in line]
+    size = "n.0" if bytes == 1 else f"{bytes}*n.0"
+    assert [line.split(" in each")[0] for line in each] == [f"#   {size} bytes"]
+    args = [np.array([0.5, -1.0, 2.0]), np.array([0.3, -0.2])]
+    compiled, meant = dlang.compile(text), dlang.compile(text, backend="interp")
+    for mine, wanted in zip(compiled.slope(*args), meaning(meant.slope, *args), strict=True):
+        np.testing.assert_allclose(mine, wanted)
+
+
 def test_no_index_by_which_a_loop_counts_is_saved() -> None:
     text = lines("of_smoothed")
     assert not any("iterations of a loop" in line for line in text), text
