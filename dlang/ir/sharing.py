@@ -117,16 +117,23 @@ def _storable(v: anf.Var, local: set[anf.Var]) -> bool:
 
 
 # ---- where code may run ----------------------------------------------------------------------------------------------
-def runs_anywhere(lets: Iterable[anf.Let], known: Knowledge, local: set[anf.Var]) -> bool:
+def runs_anywhere(
+    lets: Iterable[anf.Let], known: Knowledge, local: set[anf.Var], below: Mapping[anf.Var, anf.Size] | None = None
+) -> bool:
     """Tells whether code may run where it did not before: it ends, fails nowhere, and its reads are proven in range.
 
     local: variables around the code of which that is known only where it ran before, as those of the code itself.
+    below: those of them that are positions, and arrays of positions, wherever they are computed; each is below a size.
     """
     lets = list(lets)
     local = local | {v for let in lets for v in let.vars}
+    below = {**(below or {}), **_positions(lets, below or {})}
 
     def inside(index: Sequence[anf.Size], shape: Sequence[anf.Size], known: Knowledge) -> bool:
         for entry, size in zip(index, shape, strict=False):  # that of a row leaves the last axes out
+            position = below.get(entry.atom) if entry.atom is not None else None
+            if position is not None and known.at_least_zero(size - position):
+                continue
             if entry.mentions(local) or not known.inside((entry,), (size,)):
                 return False
         return True
@@ -142,15 +149,32 @@ def runs_anywhere(lets: Iterable[anf.Let], known: Knowledge, local: set[anf.Var]
                 return inside(index, array_type(array).shape, at)
             case anf.Comp(axes, body, destinations):
                 at = known.within(axes)
-                return runs_anywhere(body.lets, at, local) and all(inside(d.index, d.shape, at) for d in destinations)
+                return runs_anywhere(body.lets, at, local, below) and all(
+                    inside(d.index, d.shape, at) for d in destinations
+                )
             case anf.For(index, low, high) if not op.early:
-                return runs_anywhere(op.body.lets, known.within([anf.Axis(index, (low,), (high,))]), local)
+                return runs_anywhere(op.body.lets, known.within([anf.Axis(index, (low,), (high,))]), local, below)
             case anf.If(_, then, otherwise):
-                return all(runs_anywhere(b.lets, known, local) for b in (then, otherwise))
+                return all(runs_anywhere(b.lets, known, local, below) for b in (then, otherwise))
             case _:
                 return op.IS.total
 
     return all(total(let.op) for let in lets)
+
+
+def _positions(lets: Iterable[anf.Let], known: Mapping[anf.Var, anf.Size]) -> dict[anf.Var, anf.Size]:
+    """The positions that a library finds, in arrays and read of these, and what they are below wherever they are made:
+    no check certifies them. known: those of the code around."""
+    found: dict[anf.Var, anf.Size] = {}
+    for let in lets:
+        match let.op:
+            case anf.LinalgOp("argsort", (array,)):
+                found[let.vars[0]] = array_type(array).shape[0]
+            case anf.Read(array) if (size := found.get(array, known.get(array))) is not None:
+                found[let.vars[0]] = size
+            case _:
+                pass
+    return found
 
 
 def may_go_first(body: Sequence[anf.Let], code: Liftable) -> bool:
