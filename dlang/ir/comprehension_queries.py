@@ -173,9 +173,20 @@ def surely_total(op: anf.Op, axes: Iterable[anf.Axis]) -> bool:
             return op.IS.scalar
 
 
-def surely_inside(read: anf.Read, axes: Iterable[anf.Axis]) -> bool:
-    """Tells whether a read is in range at every point of `axes`, whatever else does or does not run around it."""
-    assert isinstance(read.array.type, anf.Array)
+def surely_inside(op: anf.Read | anf.View | anf.Comp, axes: Iterable[anf.Axis]) -> bool:
+    """Tells whether what an operation itself reads, shows or writes is in range at every point of `axes`, whatever else
+    does or does not run around it."""
+    match op:
+        case anf.Comp():
+            axes = (*axes, *op.axes)
+            places = [(d.index, d.shape) for d in op.destinations]
+        case anf.View(array, names, shape, index):
+            axes = (*axes, *[anf.Axis(v, (anf.ZERO,), (n,)) for v, n in zip(names, shape, strict=True)])
+            places = [(index, array_type(array).shape)]
+        case anf.Read(array, index):
+            places = [(index, array_type(array).shape)]
     known = Knowledge()
-    known.note_sizes([read.array.type])
-    return known.within(axes).inside(read.index, read.array.type.shape)
+    known.note_sizes(anf.Array("f64", tuple(shape)) for _, shape in places)
+    inner = known.within(axes)
+    # the index of a row leaves the last axes out
+    return all(inner.inside(index, shape[: len(index)]) for index, shape in places)

@@ -1,7 +1,8 @@
 """Code that does not change in a loop, or over the points of a comprehension, moves in front of it.
 
-Only total code moves, as the loop may not run at all: arithmetic, reads that are in range whatever runs, products,
-factors of matrices, and comprehensions made of these; of a comprehension the results that do not change, if others do.
+Only total code moves, as the loop may not run at all: arithmetic, reads and views that are in range whatever runs,
+products, factors of matrices, and comprehensions made of these; of a comprehension the results that do not change, if
+others do.
 A check that is the same in every iteration moves out of a loop of numbered iterations, and holds if there are none, and
 out of a comprehension that surely has points, where nothing that an iteration does before may fail, act or go on for
 ever: the first iteration would have failed so. Out of comprehensions only scalars move. What is consumed in the loop
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from math import prod
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import extent, filled, surely_total, taken_apart
+from dlang.ir.comprehension_queries import extent, filled, surely_inside, surely_total, taken_apart
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.traverse import (
     bound_vars,
@@ -148,13 +149,15 @@ def _apart(let: anf.Let, inside: set[anf.Var], around: tuple[anf.Axis, ...]) -> 
 def _total(op: anf.Op, arrays: bool, axes: Sequence[anf.Axis]) -> bool:
     """Tells whether an operation may run where it did not before."""
     match op:
-        case anf.View() | anf.Contract() | anf.LinalgOp() | anf.Reshape() | anf.Concat() | anf.Scan():
+        case anf.Contract() | anf.LinalgOp() | anf.Reshape() | anf.Concat() | anf.Scan():
             return arrays
+        case anf.View():
+            return arrays and surely_inside(op, axes)
         case anf.Comp():
             scalars = all(not d.shape for d in op.destinations)
             if any(d.into is not None for d in op.destinations) or not (arrays or scalars):
                 return False
             inner = (*axes, *op.axes)
-            return all(_total(let.op, arrays, inner) for let in op.body.lets)
+            return all(_total(let.op, arrays, inner) for let in op.body.lets) and surely_inside(op, axes)
         case _:
             return surely_total(op, axes)

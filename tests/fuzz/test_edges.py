@@ -17,6 +17,9 @@ FOUND = {
         "{ var a = q; for i < 2 { if { var b = zeros(n); for t < i { b[j] += x }; sum(b) } > 1.0 { a[1] = 1.0 } };"
         " sum(a) }"
     ),
+    "a row that no iteration looks at": "{ var s = x; for i < k { s = sin(s) + q[i] * sum(cumsum(m[j])) }; s }",
+    "the first row of none": "{ var s = x; for i < n { s = sin(s) + p[i] * sum(cumsum(m[0])) }; s }",
+    "a part that no iteration looks at": ("{ var s = x; for i < k { s = sin(s) + q[i] * sum(concat(p[..j], q)) }; s }"),
     "rows that no iteration needs": "{ var s = 0.0; for i < k { for t < j { s += q[i] * sin(p[c[i]]) } }; s }",
 }
 
