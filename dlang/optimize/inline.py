@@ -94,14 +94,14 @@ class _Code:
 
 
 def _code(f: anf.Function, chosen: Mapping[str, _Code]) -> _Code:
-    """Counts the code that a function has when the calls of the chosen ones are inlined."""
+    """Counts the code that a function has when the calls of the chosen ones are inlined: some, if it calls any."""
     count, arrays = 0, False
     for let in walk(f.body):
         op = let.op
         callee = chosen.get(op.function) if isinstance(op, anf.Call) else None
-        count += 1 if callee is None else max(callee.lets, 1)
+        count += 1 if callee is None else callee.lets
         arrays = arrays or (isinstance(op, _ARRAY_CODE) if callee is None else callee.arrays)
-    return _Code(f, count, arrays, has_marks(f.body))
+    return _Code(f, max(count, min(len(f.body.lets), 1)), arrays, has_marks(f.body))
 
 
 def _decided(large: Mapping[str, _Code], op: anf.Call, args: Sequence[anf.Atom]) -> bool:
