@@ -238,7 +238,7 @@ class Annotator:
     def introduce(self, name: str, v: ty.Var) -> None:
         self.names[name] = v
         if not self.rigid:
-            self.cx.st.created.append(v)
+            self.cx.st.made(v)
 
     # ---- shapes ------------------------------------------------------------------------------------------------------
     def array(self, element: s.TypeExpr, dims: tuple[s.Dim, ...]) -> ty.Type:
@@ -247,6 +247,7 @@ class Annotator:
         r = ty.resolve(e)
         if shape.row is not None and isinstance(r, ty.TypeVar):
             r.atomic = True
+            self.cx.st.changed(r)
         whole = ty.resolve(ty.TypeArray(e, shape))
         if dims:
             within_axes(whole, dims[-1].span)

@@ -6,7 +6,7 @@ constraint is discharged. The choices (axes that stay open, literals, joins) are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from dlang.diagnostics import Note
 from dlang.ops.primitives import COMPARISONS, OPERATORS, OPPOSITE, SWAPPED, WORDS
@@ -25,14 +25,28 @@ from dlang.typecheck.mismatches import (
     NoVector,
     OneStructure,
 )
-from dlang.typecheck.state import Constraint, Inference, Mismatch
-from dlang.typecheck.terms import BOOL, F64, I64, free, is_empty, number, of_var, opened_in, substitute, variables, view
+from dlang.typecheck.state import Constraint, Inference, Mismatch, Waiting, in_order
+from dlang.typecheck.terms import (
+    BOOL,
+    F64,
+    I64,
+    free,
+    is_empty,
+    number,
+    of_var,
+    opened_in,
+    size_variables,
+    substitute,
+    variables,
+    view,
+)
 from dlang.typecheck.unify import (
     bind_row,
     bind_size,
     closed,
     constant,
     grows,
+    implied,
     product,
     same,
     unify,
@@ -72,9 +86,15 @@ def split(st: Inference, t: ty.Type, cls: str = "") -> tuple[ty.Type, ty.Shape]:
     else:
         element, shape = st.type_var(atomic=True), st.row()
         unify(st, t, ty.TypeArray(element, shape))
-    if cls:
+    if cls and not is_of(element, cls):
         unify(st, element, st.type_var(atomic=True, classes=frozenset({cls})))
     return ty.resolve(element), ty.resolve_shape(shape)
+
+
+def is_of(t: ty.Type, cls: str) -> bool:
+    """Tells whether a type is known to be a dtype of a class."""
+    t = ty.resolve(t)
+    return isinstance(t, ty.TypeVar) and t.atomic and cls in implied(t.classes)
 
 
 def is_structure(t: ty.Type) -> bool:
@@ -494,30 +514,21 @@ def gather(st: Inference, c: Constraint) -> bool:
 
 
 def size(st: Inference, c: Constraint) -> bool:
-    before = len(st.pending)
+    before = st.came
     unify_size(st, *c.sizes)
-    if len(st.pending) > before:
-        st.pending.pop()
-        return False
-    return True
+    return not st.retract("size", before)
 
 
 def equal(st: Inference, c: Constraint) -> bool:
-    before = len(st.pending)
+    before = st.came
     unify(st, *c.types)
-    if len(st.pending) > before and st.pending[-1].kind == "equal":
-        st.pending.pop()
-        return False
-    return True
+    return not st.retract("equal", before)
 
 
 def equal_shape(st: Inference, c: Constraint) -> bool:
-    before = len(st.pending)
+    before = st.came
     unify_shape(st, *c.shapes)
-    if len(st.pending) > before and st.pending[-1].kind == "equal-shape":
-        st.pending.pop()
-        return False
-    return True
+    return not st.retract("equal-shape", before)
 
 
 def join(st: Inference, c: Constraint) -> bool:
@@ -540,7 +551,7 @@ def open_join(st: Inference, c: Constraint) -> None:
     if isinstance(atom, ty.SizeVar) and not atom.rigid:
         atom.rigid = atom.opened = True
         st.opened.append(atom)
-        st.progress = True
+        st.changed(atom)
     else:
         fresh = ty.SizeVar(st.level, rigid=True, opened=True, origin=c.sizes[2].origin)
         unify_size(st, c.sizes[2], of_var(fresh))
@@ -599,16 +610,70 @@ def attempt(st: Inference, c: Constraint) -> bool:
 def constrain(st: Inference, c: Constraint) -> None:
     """States a constraint: tried at once, kept if it has to wait."""
     if not attempt(st, c):
-        st.pending.append(c)
+        watch(st, st.wait(c))
+
+
+def watch(st: Inference, w: Waiting) -> None:
+    """Lets a constraint be told of the variables on which its rule depends."""
+    for v in awaited(w.constraint):
+        if v not in w.watched:
+            w.watched.add(v)
+            st.watching.setdefault(v, []).append(w)
+
+
+def awaited(c: Constraint) -> Iterator[ty.Var]:
+    """The variables that the rule of a constraint looks at."""
+    match c.kind:
+        case "stretch" | "join":
+            yield from size_variables(c.sizes[0])
+            yield from size_variables(c.sizes[1])
+        case "size" | "external-value":
+            yield from variables(*c.terms())
+        case "field" | "gather":
+            yield from heads(c.types[0])
+        case _:
+            for t in c.types:
+                yield from heads(t)
+            for s in c.shapes:
+                if (row := ty.resolve_shape(s).row) is not None:
+                    yield row
+
+
+def heads(t: ty.Type) -> Iterator[ty.Var]:
+    """The variables that decide what kind of type this is."""
+    element, shape = view(t)
+    element = ty.resolve(element)
+    if isinstance(element, ty.TypeVar):
+        yield element
+    if shape.row is not None:
+        yield shape.row
 
 
 def solve(st: Inference) -> None:
-    """Tries what waits until nothing changes."""
-    while st.progress and st.pending:
-        st.progress = False
-        waiting, st.pending = st.pending, []
-        if st.backwards:
-            waiting.reverse()
-        for c in waiting:
-            if not attempt(st, c):
-                st.pending.append(c)
+    """Tries what waits until nothing changes: each constraint again when a variable that it awaits has changed."""
+    while st.woken:
+        batch, st.woken = in_order(st.woken), []
+        if not st.backwards:
+            batch.reverse()
+        try:
+            while batch:
+                try_again(st, batch.pop())
+        finally:
+            st.woken += batch
+
+
+def try_again(st: Inference, w: Waiting) -> None:
+    """Tries a constraint that has waited."""
+    w.woken = False
+    if not st.waits(w):
+        return
+    outer, st.tried = st.tried, w
+    settled = True
+    try:
+        settled = attempt(st, w.constraint)
+    finally:
+        st.tried = outer
+        if settled:
+            st.discharge(w)
+        else:
+            watch(st, w)

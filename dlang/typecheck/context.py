@@ -126,7 +126,7 @@ class Checker(ABC):
     def settled(self, t: ty.Type) -> ty.Type:
         """The type, after what is pending has been tried if it isn't known yet."""
         t = ty.resolve(t)
-        if self.st.progress and self.st.pending:
+        if self.st.woken:
             solve(self.st)
             t = ty.resolve(t)
         return t

@@ -194,7 +194,7 @@ def matrix(cx: Checker, span: Span, kind: str, out: Type, into: Type) -> Type:
             )
         if isinstance(r, TypeFn):
             raise error("E0790", f"`{kind}` has no type for functions, found {show(r)}", span)
-        if any(c.kind == "field" and resolve(c.types[0]) is r for c in cx.st.pending):
+        if isinstance(r, TypeVar) and any(c.kind == "field" and resolve(c.types[0]) is r for c in cx.st.around(r)):
             raise error(
                 "E0704",
                 f"`{kind}` has to know the type of a parameter that has fields",
@@ -311,7 +311,7 @@ def at_given_sizes(cx: Checker, function: core.Expr) -> core.Expr:
             for v in [p.size for p in params if p.size is not None]:
                 v.rigid = v.opened = False
                 cx.st.opened.remove(v)
-                cx.st.created.append(v)
+                cx.st.made(v)
             return call.function
         case _:
             return function

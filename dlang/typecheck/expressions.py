@@ -355,13 +355,14 @@ class ExpressionChecker(Checker):
         """Notes types in a mistake that inference did not get to; messages about them would not be the first."""
         if self.observed is None or isinstance(e, s.Lambda | s.Comprehension | s.Block | s.If | s.Match):
             return  # the parts of these have scopes of their own
-        kept = list(self.st.pending), list(self.st.diagnostics), list(self.later), list(self.escapes)
+        pending, kept = self.st.pending(), (list(self.st.diagnostics), list(self.later), list(self.escapes))
         for part in children(e):
             value = part.value if isinstance(part, s.Argument) else part
             if isinstance(value, s.Expr) and not self.observed.knows(value.span):
                 with suppress(DlangError):
                     self.infer(scope, value)
-        self.st.pending, self.st.diagnostics, self.later, self.escapes = kept
+        self.st.diagnostics, self.later, self.escapes = kept
+        self.st.wait_only_for(pending)
 
     def check(self, scope: Scope, e: s.Expr, want: Expected) -> core.Expr:
         match e:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import Diagnostic, Note, Span
@@ -10,7 +11,7 @@ from dlang.typecheck.constraints import close_join, solve
 from dlang.typecheck.messages import constraint_error
 from dlang.typecheck.printing import Names
 from dlang.typecheck.refinements import written
-from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason, Scheme, Term
+from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason, Scheme, Term, Waiting, in_order
 from dlang.typecheck.terms import (
     F64,
     I64,
@@ -24,6 +25,7 @@ from dlang.typecheck.terms import (
 )
 from dlang.typecheck.unify import unify, unify_size
 
+NOWHERE = -1  # the level of variables that no group closes over
 Instance = tuple[tuple[ty.Var, Term], ...]
 
 
@@ -62,8 +64,7 @@ def instantiate(st: Inference, scheme: Scheme, name: str, span: Span) -> Instant
             mapping[v] = fresh_like(st, v)
     for c in scheme.constraints:
         via = Note(f"demanded by `{name}` here", c.reason.span)
-        st.pending.append(substitute_constraint(c, mapping, Reason(span, via=via)))
-        st.progress = True
+        st.defer(substitute_constraint(c, mapping, Reason(span, via=via)))
     return Instantiated(
         tuple(substitute(p, mapping) for p in scheme.params),
         substitute(scheme.result, mapping),
@@ -96,19 +97,33 @@ def involves(st: Inference, c: Constraint) -> bool:
     return any(mine(st, v) for v in variables(*c.terms()))
 
 
-def reachable(st: Inference, members: list[Member]) -> set[ty.Var]:
+def inner(st: Inference) -> list[Waiting]:
+    """The constraints that wait and may mention variables deeper than the current level."""
+    found = [w for level, waiting in st.waiting.items() if level > st.level for w in waiting]
+    return in_order(found)
+
+
+def deciding(st: Inference, kind: str) -> list[Waiting]:
+    """The constraints of a kind about which the group that is generalised decides."""
+    return [w for w in inner(st) if w.constraint.kind == kind and involves(st, w.constraint)]
+
+
+def reachable(st: Inference, members: list[Member], owned: Sequence[Constraint] = ()) -> set[ty.Var]:
     """The variables that parameters determine, directly or through constraints."""
     reach: set[ty.Var] = set()
     for m in members:
         reach.update(variables(*m.scheme.params, *(s for s in m.scheme.sizes if s is not None)))
-    sets = [set(variables(*c.terms())) for c in st.pending]
-    grew = True
-    while grew:
-        grew = False
-        for s in sets:
-            if s & reach and not s <= reach:
-                reach |= s
-                grew = True
+    sets = [variables(*c.terms()) for c in (*[w.constraint for w in st.pending()], *owned)]
+    mentioning: dict[ty.Var, list[int]] = {}
+    for k, s in enumerate(sets):
+        for v in s:
+            mentioning.setdefault(v, []).append(k)
+    work = list(reach)
+    while work:
+        for k in mentioning.pop(work.pop(), ()):
+            new = [v for v in sets[k] if v not in reach]
+            reach.update(new)
+            work += new
     return reach
 
 
@@ -116,37 +131,36 @@ def choose(st: Inference, members: list[Member]) -> None:
     """Solves, then decides what nothing else decides: joins, indices, axes, literals."""
     solve(st)
     while True:
-        for c in [c for c in st.pending if c.kind == "join" and involves(st, c)]:
-            if c in st.pending:
-                st.pending.remove(c)
-                guarded(st, c, close_join)
+        for w in deciding(st, "join"):
+            if st.waits(w):
+                st.discharge(w)
+                guarded(st, w, close_join)
         solve(st)
-        for c in [c for c in st.pending if c.kind == "gather" and involves(st, c)]:
-            if isinstance(ty.resolve(c.types[0]), ty.TypeVar):
-                unify(st, c.types[0], I64)
+        for w in deciding(st, "gather"):
+            if isinstance(ty.resolve(w.constraint.types[0]), ty.TypeVar):
+                unify(st, w.constraint.types[0], I64)
         solve(st)
-        axes = [c for c in st.pending if c.kind == "stretch" and involves(st, c)]
-        st.pending = [c for c in st.pending if c not in axes]
-        for c in axes:
-            guarded(st, c, equate)
-        st.progress = True
+        axes = deciding(st, "stretch")
+        for w in axes:
+            st.discharge(w)
+        for w in axes:
+            guarded(st, w, equate)
         solve(st)
         if default_literals(st, members):
-            st.progress = True
             solve(st)
-        elif not any(c.kind in ("join", "gather", "stretch") and involves(st, c) for c in st.pending):
+        elif not any(deciding(st, kind) for kind in ("join", "gather", "stretch")):
             return
 
 
-def guarded(st: Inference, c: Constraint, choice: object) -> None:
-    assert callable(choice)
-    saved, st.reason = st.reason, c.reason
+def guarded(st: Inference, w: Waiting, choice: Callable[[Inference, Constraint], None]) -> None:
+    c = w.constraint
+    saved, st.reason, st.tried = (st.reason, st.tried), c.reason, w
     try:
         choice(st, c)
     except Mismatch as m:
         st.report(constraint_error(c, m))
     finally:
-        st.reason = saved
+        st.reason, st.tried = saved
 
 
 def equate(st: Inference, c: Constraint) -> None:
@@ -167,8 +181,13 @@ def default_of(v: ty.TypeVar) -> ty.Type:
 
 def default_literals(st: Inference, members: list[Member]) -> bool:
     """Literals that no parameter decides become i64 or f64."""
-    st.created = [v for v in st.created if v.ref is None]
-    candidates = [v for v in st.created if isinstance(v, ty.TypeVar) and v.literal and not v.rigid and mine(st, v)]
+    candidates = [
+        v
+        for level, created in st.created.items()
+        if level > st.level
+        for v in created
+        if v.ref is None and isinstance(v, ty.TypeVar) and v.literal and not v.rigid and mine(st, v)
+    ]
     if not candidates:
         return False
     reach = reachable(st, members)
@@ -176,13 +195,14 @@ def default_literals(st: Inference, members: list[Member]) -> bool:
     for v in candidates:
         if v.ref is None and v not in reach:
             v.ref = default_of(v)
+            st.changed(v)
             changed = True
     return changed
 
 
 def default_rest(st: Inference) -> None:
     """Defaults the variables that nothing determines, at the end of a group: any choice is right."""
-    for v in st.created:
+    for v in [v for created in st.created.values() for v in created]:
         if v.ref is not None or v.rigid:
             continue
         match v:
@@ -201,9 +221,8 @@ def generalise(st: Inference, members: list[Member], failed: bool = False) -> No
     """
     choose(st, members)
     failed = failed or bool(st.diagnostics)
-    owned = [c for c in st.pending if involves(st, c)]
-    st.pending = [c for c in st.pending if c not in owned]
     open_members = [m for m in members if not m.full]
+    owned = leave(st)
     if owned and not open_members:
         if not failed and not report_unsolved(st, owned, members):
             report_unsettled(st, owned)
@@ -219,7 +238,7 @@ def generalise(st: Inference, members: list[Member], failed: bool = False) -> No
     for c in owned:
         for t in c.terms():
             free(t, shared)
-    reach = reachable(st, open_members) | {v for c in owned for v in variables(*c.terms())}
+    reach = {v for c in owned for v in variables(*c.terms())}
     for m in open_members:
         parameters = variables(*m.scheme.params, *(s for s in m.scheme.sizes if s is not None))
         opened: list[ty.SizeVar] = []
@@ -244,16 +263,40 @@ def generalise(st: Inference, members: list[Member], failed: bool = False) -> No
     for v in shared:
         if mine(st, v):
             v.rigid = True
+    hand_out(st)
+
+
+def leave(st: Inference) -> list[Constraint]:
+    """Ends a level: takes the constraints that involve variables deeper than the current one, and hands out others."""
+    owned = []
+    for w in inner(st):
+        st.discharge(w)
+        levels = [v.level for v in variables(*w.constraint.terms())]
+        if any(level > st.level for level in levels):
+            owned.append(w.constraint)
+        else:
+            w.level = max(levels, default=0)
+            st.keep(w)
+    return owned
+
+
+def hand_out(st: Inference) -> None:
+    """Gives the variables that were made inside to the levels that they have come to."""
+    for level in [level for level in st.created if level > st.level]:
+        for v in st.created.pop(level):
+            if v.ref is None and not v.rigid:
+                st.created.setdefault(v.level if v.level <= st.level else NOWHERE, []).append(v)
 
 
 def report_unsolved(st: Inference, owned: list[Constraint], members: list[Member]) -> bool:
     """Equations that no caller can ever solve, because neither parameters nor results mention what is open in them."""
-    st.pending += owned
-    seen = reachable(st, members) | set(variables(*[m.scheme.result for m in members]))
-    del st.pending[len(st.pending) - len(owned) :]
-    for c in owned:
+    equations = [c for c in owned if c.kind in ("size", "equal-shape")]
+    if not equations:
+        return False
+    seen = reachable(st, members, owned) | set(variables(*[m.scheme.result for m in members]))
+    for c in equations:
         open_ = [v for v in variables(*c.terms()) if not v.rigid]
-        if c.kind in ("size", "equal-shape") and open_ and not seen & set(open_):
+        if open_ and not seen & set(open_):
             report_equation(st, c)
             return True
     return False

@@ -78,7 +78,7 @@ def bind_size(st: Inference, v: ty.SizeVar, s: ty.Size) -> None:
         elif w.level > v.level:
             w.level = v.level
     v.ref = s if s.origin is not None or v.origin is None else ty.Size(s.poly, v.origin)
-    st.progress = True
+    st.changed(v)
 
 
 def unify_size(st: Inference, a: ty.Size, b: ty.Size) -> None:
@@ -215,7 +215,7 @@ def bind_type(st: Inference, v: ty.TypeVar, t: ty.Type) -> None:
         elif w.level > v.level:
             w.level = v.level
     v.ref = t
-    st.progress = True
+    st.changed(v)
 
 
 def bind_row(st: Inference, v: ty.RowVar, s: ty.Shape) -> None:
@@ -228,7 +228,17 @@ def bind_row(st: Inference, v: ty.RowVar, s: ty.Shape) -> None:
         elif w.level > v.level:
             w.level = v.level
     v.ref = s
-    st.progress = True
+    st.changed(v)
+
+
+def bind_rows(st: Inference, v: ty.RowVar, s: ty.Shape) -> None:
+    """Binds a row to a shape with one; of two that are open, that of which fewer are told."""
+    w = s.row
+    if w is not None and not s.pre and not s.post and not w.rigid:
+        if len(st.watching.get(v, ())) > len(st.watching.get(w, ())):
+            v.name, v.origin = w.name, w.origin
+            v, s = w, ty.Shape((), v)
+    bind_row(st, v, s)
 
 
 def unify(st: Inference, a: ty.Type, b: ty.Type) -> None:
@@ -240,7 +250,7 @@ def unify(st: Inference, a: ty.Type, b: ty.Type) -> None:
         other = a if b is ty.MISTAKE else b
         if isinstance(other, ty.TypeVar) and not other.rigid:
             other.ref = ty.MISTAKE
-            st.progress = True
+            st.changed(other)
         return
     if isinstance(b, ty.TypeVar) and not b.rigid and not (isinstance(a, ty.TypeVar) and not a.rigid):
         try:
@@ -347,7 +357,13 @@ def unify_variable(st: Inference, a: ty.TypeVar, b: ty.Type) -> None:
     if isinstance(b, ty.TypeVar) and not b.rigid:
         if not possible(a.classes | b.classes):
             raise Mismatch(a, b, lacks(b.classes if a.literal else a.classes))
-        b.classes = strongest(a.classes | b.classes)
+        classes = strongest(a.classes | b.classes)
+        if classes != b.classes or (a.atomic and not b.atomic):
+            st.changed(b)
+        if len(st.watching.get(a, ())) > len(st.watching.get(b, ())):  # as few as possible are told of it
+            a.name, a.origin = b.name, b.origin
+            a, b = b, a
+        b.classes = classes
         b.atomic = b.atomic or a.atomic
         b.literal = "float" if "float" in (a.literal, b.literal) else a.literal or b.literal
         bind_type(st, a, b)
@@ -361,6 +377,7 @@ def unify_variable(st: Inference, a: ty.TypeVar, b: ty.Type) -> None:
     if "Vector" in a.classes and isinstance(b, ty.TypeArray) and isinstance(e := ty.resolve(b.element), ty.TypeVar):
         if not e.rigid:
             e.classes = strongest(e.classes | {"Vector"})
+            st.changed(e)
     if a.classes and not has_classes(b, a.classes):
         raise Mismatch(a, b, DIFFERENT if a.literal else lacks(a.classes))
     if a.atomic and isinstance(b, ty.TypeFn):
@@ -391,7 +408,7 @@ def unify_arrays(st: Inference, a: ty.Type, b: ty.Type) -> None:
         if t.row is not None:
             if not t.pre and not t.post and not t.row.rigid:  # a[n] and b[..s]: s is n, ..r and a is b[..r]
                 inner_row = ty.RowVar(t.row.level)
-                st.created.append(inner_row)
+                st.made(inner_row)
                 bind_row(st, t.row, ty.Shape(s.pre, inner_row))
                 unify(st, e, ty.TypeArray(f, ty.Shape((), inner_row)))
             else:
@@ -445,7 +462,7 @@ def unify_shape(st: Inference, a: ty.Shape, b: ty.Shape) -> None:
         return
     for s, t in ((a, b), (b, a)):
         if not s.pre and not s.post and s.row is not None and not s.row.rigid:
-            bind_row(st, s.row, t)
+            bind_rows(st, s.row, t)
             return
     if a.row.rigid and b.row.rigid:
         raise different
