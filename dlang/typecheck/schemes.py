@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import Diagnostic, Note, Span
@@ -11,6 +11,7 @@ from dlang.typecheck.constraints import close_join, solve
 from dlang.typecheck.messages import constraint_error
 from dlang.typecheck.printing import Names
 from dlang.typecheck.refinements import written
+from dlang.typecheck.simplification import simplify
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason, Scheme, Term, Waiting, in_order
 from dlang.typecheck.terms import (
     F64,
@@ -109,16 +110,36 @@ def deciding(st: Inference, kind: str) -> list[Waiting]:
 
 
 def reachable(st: Inference, members: list[Member], owned: Sequence[Constraint] = ()) -> set[ty.Var]:
-    """The variables that parameters determine, directly or through constraints."""
-    reach: set[ty.Var] = set()
-    for m in members:
-        reach.update(variables(*m.scheme.params, *(s for s in m.scheme.sizes if s is not None)))
-    sets = [variables(*c.terms()) for c in (*[w.constraint for w in st.pending()], *owned)]
+    """The variables that parameters determine, directly or through constraints. owned: constraints beside those that
+    wait."""
+    return spread(parameters_of(members), [*[w.constraint for w in st.pending()], *owned])
+
+
+def undetermined(st: Inference, candidates: list[ty.TypeVar], members: list[Member]) -> list[ty.TypeVar]:
+    """Those variables deeper than the current level that parameters don't determine."""
+    near = [w.constraint for w in inner(st)]
+    reach = spread(parameters_of(members), near)
+    left = [v for v in candidates if v not in reach]
+    if any(not mine(st, v) for v in reach) and any(not mine(st, v) for v in spread(left, near)):
+        reach = reachable(st, members)  # perhaps through constraints of the functions around it
+        left = [v for v in left if v not in reach]
+    return left
+
+
+def parameters_of(members: list[Member]) -> dict[ty.Var, None]:
+    sizes = [s for m in members for s in m.scheme.sizes if s is not None]
+    return variables(*[p for m in members for p in m.scheme.params], *sizes)
+
+
+def spread(starts: Iterable[ty.Var], constraints: Sequence[Constraint]) -> set[ty.Var]:
+    """The variables that are connected with some by constraints, these included."""
+    sets = [variables(*c.terms()) for c in constraints]
     mentioning: dict[ty.Var, list[int]] = {}
     for k, s in enumerate(sets):
         for v in s:
             mentioning.setdefault(v, []).append(k)
-    work = list(reach)
+    work = list(starts)
+    reach = set(work)
     while work:
         for k in mentioning.pop(work.pop(), ()):
             new = [v for v in sets[k] if v not in reach]
@@ -190,14 +211,11 @@ def default_literals(st: Inference, members: list[Member]) -> bool:
     ]
     if not candidates:
         return False
-    reach = reachable(st, members)
-    changed = False
-    for v in candidates:
-        if v.ref is None and v not in reach:
-            v.ref = default_of(v)
-            st.changed(v)
-            changed = True
-    return changed
+    changed = undetermined(st, candidates, members)
+    for v in changed:
+        v.ref = default_of(v)
+        st.changed(v)
+    return bool(changed)
 
 
 def default_rest(st: Inference) -> None:
@@ -222,6 +240,9 @@ def generalise(st: Inference, members: list[Member], failed: bool = False) -> No
     choose(st, members)
     failed = failed or bool(st.diagnostics)
     open_members = [m for m in members if not m.full]
+    while open_members and not failed and simplify(st, [w for w in inner(st) if involves(st, w.constraint)]):
+        choose(st, members)
+        failed = bool(st.diagnostics)
     owned = leave(st)
     if owned and not open_members:
         if not failed and not report_unsolved(st, owned, members):
