@@ -461,6 +461,57 @@ def _(n: int) -> str:
     return "fn g(y) {\n  var s = y\n" + "\n".join(f"  s = s * s + {k}" for k in range(n)) + "\n  s\n}\n"
 
 
+@checked("statements without types on several parameters", 32)
+def _(n: int) -> str:
+    lines = [f"  let h{k + 2} = h{k + 1} * h{k} + a" for k in range(n)]
+    return "\n".join(["fn g(a, b) {", "  let h0 = a * b", "  let h1 = h0 - b", *lines, f"  h{n + 1}", "}", ""])
+
+
+@checked("statements on arrays without shapes", 16)
+def _(n: int) -> str:
+    lines = [f"  let h{k + 2} = sin(h{k + 1}) * h{k} + a" for k in range(n)]
+    return "\n".join(["fn g(a, b) {", "  let h0 = a * b", "  let h1 = sin(h0) - b", *lines, f"  h{n + 1}", "}", ""])
+
+
+@checked("lambdas without types", 32)
+def _(n: int) -> str:
+    lines = [f"  let h{k} = |c| c * a + b * {k}.5" for k in range(n)]
+    return "\n".join(["fn g(a, b) {", *lines, "  h0(a)", "}", ""])
+
+
+@checked("lambdas without types that are called", 24)
+def _(n: int) -> str:
+    lines = [f"  let h{k} = |c| c * a + b * {k}.5; s = s + h{k}(b)" for k in range(n)]
+    return "\n".join(["fn g(a, b) {", "  var s = a", *lines, "  s", "}", ""])
+
+
+@checked("lambdas without types that call the one before", 24)
+def _(n: int) -> str:
+    lines = [f"  let h{k + 1} = |c| h{k}(c) * a + b * {k}.5" for k in range(n)]
+    return "\n".join(["fn g(a, b) {", "  let h0 = |c| c * a", *lines, f"  h{n}(a)", "}", ""])
+
+
+@checked("functions without types that call another twice", 16)
+def _(n: int) -> str:
+    return _twice("g{k}(a, b) + g{k}(b, a)", "a * b", n)
+
+
+@checked("functions without types that call another with what they compute", 12)
+def _(n: int) -> str:
+    return _twice("g{k}(g{k}(a * b, b), b) - g{k}(a, b * a) * {k}.5", "a / b", n)
+
+
+@checked("functions without types that choose", 16)
+def _(n: int) -> str:
+    return _twice("where(g{k}(a, b) < sum(a), g{k}(b, a), cos(b))", "sin(a) * b", n)
+
+
+def _twice(body: str, first: str, n: int) -> str:
+    """A chain of functions without types, each of which calls the one before a few times."""
+    more = [f"fn g{k + 1}(a, b) = {body.replace('{k}', str(k))}\n" for k in range(n)]
+    return "".join([f"fn g0(a, b) = {first}\n", *more])
+
+
 @checked("conditions", 24)
 def _(n: int) -> str:
     return "fn g(y: f64) -> bool = " + " and ".join(f"y > {k}.0" for k in range(n)) + "\n"
@@ -713,6 +764,48 @@ def test_the_work_of_compiling_what_acts_is_linear_in_the_text(name: str, monkey
     compiled(write(2).replace("-> f64 {", "{"), ["f"])
     texts = [write(n * k).replace("-> f64 {", "{") for k in (1, 2, 4)]
     compare(name, [calls(partial(compiled, text, ["f"])) for text in texts])
+
+
+REFUSED: dict[str, Program] = {
+    "products": lambda n: _twice("g{k}(a @ b, b) + g{k}(a, b @ a)", "a @ b", n),
+    "elements": lambda n: _twice("g{k}(a[0], b) + g{k}(b, a)", "a[0]", n),
+    "fields": lambda n: _twice("g{k}(a.x, b) + g{k}(b, a)", "a.x", n),
+    "sums": lambda n: _twice("g{k}(a @ b, b) * g{k}(b, sum(a, axis = 0))", "sum(a, axis = 0) * b", n),
+    "pairs": lambda n: _twice("(g{k}(a, b), g{k}(b, a))", "(a, b)", n),
+    "lambdas": lambda n: body(
+        ["let f0 = |y| (y, y)", *(f"let f{k + 1} = |y| f{k}(f{k}(y))" for k in range(n)), f"let z = f{n}(x[0])"], "x[1]"
+    ),
+    "functions that give functions": lambda n: body(
+        [
+            "let f0 = |y| |z| (y, z)",
+            *(f"let f{k + 1} = |y| |z| f{k}(f{k}(y))(f{k}(z))" for k in range(n)),
+            f"let z = f{n}(x[0])(x[1])",
+        ],
+        "x[1]",
+    ),
+    "pairs of pairs": lambda n: body(
+        ["let f0 = (x, x)", *(f"let f{k + 1} = (f{k}, f{k})" for k in range(n)), f"let z = f{n}"], "x[1]"
+    ),
+    "structs of structs": lambda n: body(
+        ["let f0 = P(x, x)", *(f"let f{k + 1} = P(f{k}, f{k})" for k in range(n)), f"let z = f{n}"],
+        "x[1]",
+        "struct P<a, b> { x: a, y: b }",
+    ),
+}
+"""Programs in which a type, or what is left open about types, has as many parts as a tree that is as deep as they are
+long."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_types_without_end_is_refused_soon(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLANG_CACHE_SIZE", "0")
+    found = []
+    for n in (2, 13, 26, 52):
+        source = Source("test.dl", REFUSED[name](n))
+        found.append(calls(partial(check, source)).total())
+        if n > 13:
+            assert {d.code for d in check(source).diagnostics} == {"E0291"}
+    assert exponent(*found[1:]) <= 2.1
 
 
 def test_what_branches_in_branches_save_passes_through_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from dlang.typecheck import (
 from dlang.typecheck.annotations import Annotator, misplaced
 from dlang.typecheck.context import Checker, Expected
 from dlang.typecheck.formats import check_format
-from dlang.typecheck.limits import size_too_large, within_axes
+from dlang.typecheck.limits import size_too_large, within_axes, within_size
 from dlang.typecheck.messages import did_you_mean, no_value
 from dlang.typecheck.printing import show
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, LocalEntry, ModuleEntry, Scope
@@ -347,7 +347,10 @@ class ExpressionChecker(Checker):
         try:
             if isinstance(e, s.Lambda) and want is not None:
                 return functions.lambda_expr(self, scope, e, parameters_of(want))
-            return RULES[type(e)](self, scope, e)
+            value = RULES[type(e)](self, scope, e)
+            if isinstance(e, s.Tuple | s.Call | s.Binary):  # of parts that may be many
+                within_size(value.type, e.span)
+            return value
         except TooManyTerms:
             raise size_too_large(e.span) from None
 

@@ -7,6 +7,7 @@ from dlang.polynomials import MOST_FACTORS, MOST_PRODUCTS
 from dlang.typecheck.types import Type, TypeArray, TypeCon, TypeData, TypeFn, TypeTuple, TypeVar, children, resolve
 
 MOST_PARTS = 10_000  # of a type; a chain of pairs of pairs gets there in 13 steps and would never end otherwise
+MOST_CONDITIONS = 256  # that a function leaves to its callers, of which each call states them again
 _AXES = 32  # of an array, as in NumPy
 
 
@@ -42,3 +43,9 @@ def size_too_large(span: Span | None) -> DlangError:
 def too_many_parts(span: Span | None) -> DlangError:
     help = ("a type is written out in full, however it was put together: collect equal things in an array or a list",)
     return error("E0291", f"this has a type of more than {MOST_PARTS:,} parts", span, help=help)
+
+
+def too_many_conditions(name: str, span: Span) -> DlangError:
+    message = f"what `{name}` does with its parameters leaves more than {MOST_CONDITIONS} conditions on their types"
+    help = ("annotate its parameters: what their types decide is settled here, and not at each call",)
+    return error("E0291", message, span, help=help)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dlang.diagnostics import Diagnostic, Note, Span
 from dlang.typecheck import types as ty
 from dlang.typecheck.constraints import close_join, solve
+from dlang.typecheck.limits import MOST_CONDITIONS, too_many_conditions, within_size
 from dlang.typecheck.messages import constraint_error
 from dlang.typecheck.printing import Names
 from dlang.typecheck.refinements import written
@@ -100,13 +101,12 @@ def involves(st: Inference, c: Constraint) -> bool:
 
 def inner(st: Inference) -> list[Waiting]:
     """The constraints that wait and may mention variables deeper than the current level."""
-    found = [w for level, waiting in st.waiting.items() if level > st.level for w in waiting]
-    return in_order(found)
+    return [w for level, waiting in st.waiting.items() if level > st.level for w in waiting]
 
 
 def deciding(st: Inference, kind: str) -> list[Waiting]:
     """The constraints of a kind about which the group that is generalised decides."""
-    return [w for w in inner(st) if w.constraint.kind == kind and involves(st, w.constraint)]
+    return in_order([w for w in inner(st) if w.constraint.kind == kind and involves(st, w.constraint)])
 
 
 def reachable(st: Inference, members: list[Member], owned: Sequence[Constraint] = ()) -> set[ty.Var]:
@@ -116,7 +116,7 @@ def reachable(st: Inference, members: list[Member], owned: Sequence[Constraint] 
 
 
 def undetermined(st: Inference, candidates: list[ty.TypeVar], members: list[Member]) -> list[ty.TypeVar]:
-    """Those variables deeper than the current level that parameters don't determine."""
+    """Returns the candidates, all deeper than the current level, that parameters don't determine."""
     near = [w.constraint for w in inner(st)]
     reach = spread(parameters_of(members), near)
     left = [v for v in candidates if v not in reach]
@@ -240,10 +240,14 @@ def generalise(st: Inference, members: list[Member], failed: bool = False) -> No
     choose(st, members)
     failed = failed or bool(st.diagnostics)
     open_members = [m for m in members if not m.full]
-    while open_members and not failed and simplify(st, [w for w in inner(st) if involves(st, w.constraint)]):
+    while open_members and not failed and simplified(st, members):
         choose(st, members)
         failed = bool(st.diagnostics)
     owned = leave(st)
+    if open_members and len(owned) > MOST_CONDITIONS:
+        if not failed:
+            st.report(too_many_conditions(open_members[0].name, open_members[0].span).diagnostics[0])
+        owned, failed = [], True
     if owned and not open_members:
         if not failed and not report_unsolved(st, owned, members):
             report_unsettled(st, owned)
@@ -252,6 +256,7 @@ def generalise(st: Inference, members: list[Member], failed: bool = False) -> No
         failed = report_unsolved(st, owned, open_members) or report_opened(st, owned)
     shared: dict[ty.Var, None] = {}
     for m in open_members:
+        within_size(ty.TypeFn(m.scheme.params, m.scheme.result), m.span)
         free(ty.TypeFn(m.scheme.params, m.scheme.result), shared)
         for s in m.scheme.sizes:
             if s is not None:
@@ -287,10 +292,18 @@ def generalise(st: Inference, members: list[Member], failed: bool = False) -> No
     hand_out(st)
 
 
+def simplified(st: Inference, members: list[Member]) -> bool:
+    """Simplifies the constraints that a group leaves to callers; tells whether there is more to solve."""
+    owned = in_order([w for w in inner(st) if involves(st, w.constraint)])
+    if not owned:
+        return False
+    return simplify(st, owned, {**parameters_of(members), **variables(*[m.scheme.result for m in members])})
+
+
 def leave(st: Inference) -> list[Constraint]:
     """Ends a level: takes the constraints that involve variables deeper than the current one, and hands out others."""
     owned = []
-    for w in inner(st):
+    for w in in_order(inner(st)):
         st.discharge(w)
         levels = [v.level for v in variables(*w.constraint.terms())]
         if any(level > st.level for level in levels):

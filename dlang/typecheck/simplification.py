@@ -9,7 +9,8 @@ in whatever order and however often they are used.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Container, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from dlang.graphs import components
@@ -63,54 +64,98 @@ class Bounds:
         return self.sets[k]
 
 
-def simplify(st: Inference, waiting: Sequence[Waiting]) -> bool:
+def simplify(st: Inference, waiting: Sequence[Waiting], shown: Container[ty.Var]) -> bool:
     """Makes equal what constraints determine twice, and forgets those that follow from others. Tells whether there may
-    be more to solve now."""
+    be more to solve now. shown: the variables of parameters and results."""
     changed = False
     for _ in range(_ROUNDS):
-        bounds, results = Bounds(), dict[Hashable, Sequence[Term]]()
-        found = False
-        for w in in_turn([w for w in waiting if st.waits(w)]):
+        left = [w for w in waiting if st.waits(w)]
+        comparison = Comparison(st, own_numbers(st, left, shown))
+        for w in in_turn(left):
             saved, st.reason, st.tried = (st.reason, st.tried), w.constraint.reason, w
             try:
-                found |= simplified(st, w, bounds, results)
+                comparison.compare(w)
             except (Mismatch, TooManyTerms):
                 pass  # nothing satisfies them all: said where they are tried
             finally:
                 st.reason, st.tried = saved
-        if not found:
+        if not comparison.changed:
             break
         changed = True
     return changed
 
 
-def simplified(st: Inference, w: Waiting, bounds: Bounds, results: dict[Hashable, Sequence[Term]]) -> bool:
-    """Compares a constraint with those before it. Tells whether terms were made equal."""
-    c = w.constraint
-    operands, found = parts(c)
-    keys: list[Hashable] = [key(t) for t in operands]
-    if c.kind == "bcast" or (c.kind == "arith" and c.data in _SYMMETRIC):
-        keys = [frozenset(keys)]
-    name = (c.kind, c.data, *keys)
-    if name in results:
-        changed = [equal(st, a, b) for a, b in zip(found, results[name], strict=True)]
-        st.discharge(w)
-        return any(changed)
-    results[name] = found
-    if c.kind not in ("arith", "bcast"):
-        return False
-    (result,) = found
-    below = bounds.of(operands[0]) | bounds.of(operands[1])
-    kind = "truth" if c.kind == "arith" and c.data in COMPARISONS else ""
-    if (first := bounds.terms.get((kind, below))) is not None:
-        changed_ = equal(st, result, first)
-        if c.kind == "bcast":
-            st.discharge(w)  # the constraints by which the bound was found say as much
-        return changed_
-    bounds.terms[kind, below] = result
-    if not kind:
-        bounds.sets.setdefault(key(result), below)
-    return False
+@dataclass(slots=True)
+class Comparison:
+    """Compares constraints one after another, by the results of those so far.
+
+    own: dtypes of numbers of which one constraint speaks, and nothing else. Two that are asked the same may be one.
+    """
+
+    st: Inference
+    own: Container[ty.Type]
+    bounds: Bounds = field(default_factory=Bounds)
+    seen: dict[Hashable, tuple[dict[Hashable, Term], Sequence[Term]]] = field(default_factory=dict)
+    changed: bool = False
+
+    def compare(self, w: Waiting) -> None:
+        """Compares a constraint with those before it."""
+        c = w.constraint
+        operands, found = parts(c)
+        by_key = {self.key_of(t): t for t in operands}
+        symmetric = c.kind == "bcast" or (c.kind == "arith" and c.data in _SYMMETRIC)
+        name = (c.kind, c.data, frozenset(by_key) if symmetric else tuple(map(self.key_of, operands)))
+        if name in self.seen:
+            before, results = self.seen[name]
+            self.st.discharge(w)
+            for k, t in by_key.items():
+                self.make_equal(t, before[k])
+            for a, b in zip(found, results, strict=True):
+                self.make_equal(a, b)
+            return
+        self.seen[name] = by_key, found
+        if c.kind in ("arith", "bcast"):
+            self.bound(w, operands, found[0])
+
+    def bound(self, w: Waiting, operands: Sequence[Term], result: Term) -> None:
+        """Makes the result of an operator the one that others have that are made from the same."""
+        c = w.constraint
+        below = self.bounds.of(operands[0]) | self.bounds.of(operands[1])
+        kind = "truth" if c.kind == "arith" and c.data in COMPARISONS else ""
+        first = self.bounds.terms.setdefault((kind, below), result)
+        if first is not result:
+            if c.kind == "bcast":
+                self.st.discharge(w)  # the constraints by which the bound was found say as much
+            self.make_equal(result, first)
+        elif not kind:
+            self.bounds.sets.setdefault(key(result), below)
+
+    def key_of(self, t: Term) -> Hashable:
+        """The same for terms that are equal, or that may be made equal."""
+        if isinstance(t, ty.TypeVar) and (r := ty.resolve(t)) in self.own:
+            assert isinstance(r, ty.TypeVar)
+            return ("number", r.classes, r.literal)
+        return key(t)
+
+    def make_equal(self, a: Term, b: Term) -> None:
+        if key(a) != key(b):
+            self.changed = True
+            unify_term(self.st, a, b)
+
+
+def own_numbers(st: Inference, waiting: Sequence[Waiting], shown: Container[ty.Var]) -> set[ty.Type]:
+    """The variables of the dtypes of numbers that one of these constraints mentions, and nothing around it."""
+    count = Counter(v for w in waiting for v in variables(*w.constraint.terms()))
+    return {
+        v
+        for v, times in count.items()
+        if times == 1
+        and isinstance(v, ty.TypeVar)
+        and known(v)
+        and not v.rigid
+        and v.level > st.level
+        and v not in shown
+    }
 
 
 def parts(c: Constraint) -> tuple[Sequence[Term], Sequence[Term]]:
@@ -124,14 +169,6 @@ def parts(c: Constraint) -> tuple[Sequence[Term], Sequence[Term]]:
         return c.shapes, c.types
     n = _OPERANDS.get(c.kind, len(terms))
     return terms[:n], terms[n:]
-
-
-def equal(st: Inference, a: Term, b: Term) -> bool:
-    """Makes two terms equal; tells whether they were not."""
-    if key(a) == key(b):
-        return False
-    unify_term(st, a, b)
-    return True
 
 
 def in_turn(waiting: Sequence[Waiting]) -> list[Waiting]:
