@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dlang.diagnostics import Diagnostic, Fix, Note, Span, error
@@ -256,12 +257,10 @@ def check(cx: Checker, e: s.Match, t: ty.Type, arms: tuple[core.Arm, ...]) -> No
     """Reports the first missing case, and every arm that can't be reached."""
     search = Search(_MOST_STEPS + 4 * len(arms) ** 2)
     rows: list[Row] = []
-    named: dict[object, list[Row]] = {}  # by their heads: no other one says whether an arm with that can be reached
-    loose: list[Row] = []  # without one
+    above = Above()
     for arm, written in zip(arms, e.arms, strict=True):
         row: Row = (arm.pattern,)
-        constructor = head(arm.pattern)
-        before = rows if constructor is None else [*named.get(constructor[0], ()), *loose]
+        before = above.meeting(arm.pattern)
         if before and not search.can_be_reached(before, row):
             cx.report(
                 Diagnostic(
@@ -273,7 +272,7 @@ def check(cx: Checker, e: s.Match, t: ty.Type, arms: tuple[core.Arm, ...]) -> No
             )
         if arm.guard is None:
             rows.append(row)
-            (loose if constructor is None else named.setdefault(constructor[0], [])).append(row)
+            above.add(arm.pattern)
     matched = Span(e.span.source, e.span.start, e.value.span.end)
     try:
         missing = search.useful(rows, (_ANY,))
@@ -333,6 +332,57 @@ def head(p: core.Pattern) -> tuple[object, tuple[core.Pattern, ...]] | None:
             return (type(literal.value), literal.value), ()
         case _:
             return None
+
+
+Place = tuple[int, ...]
+
+
+def named_parts(p: core.Pattern, place: Place = ()) -> Iterator[tuple[Place, object]]:
+    """The constructors of a pattern and of the items of tuples in it, by where they stand."""
+    if isinstance(p, core.TuplePattern):
+        for k, item in enumerate(p.items):
+            yield from named_parts(item, (*place, k))
+    elif (constructor := head(p)) is not None:
+        yield place, constructor[0]
+
+
+@dataclass(slots=True)
+class Above:
+    """The arms above one. named: the numbers of those with a constructor at a place; loose: of those with none there.
+
+    Of the arms above only those can matter that have the same constructor as an arm at a place, or none.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    named: dict[Place, dict[object, list[int]]] = field(default_factory=dict)
+    loose: dict[Place, list[int]] = field(default_factory=dict)
+
+    def add(self, pattern: core.Pattern) -> None:
+        for p in flat(pattern):
+            number = len(self.rows)
+            self.rows.append((p,))
+            parts = dict(named_parts(p))
+            for place in parts.keys() - self.named.keys():
+                self.named[place], self.loose[place] = {}, list(range(number))
+            for place, named in self.named.items():
+                if place in parts:
+                    named.setdefault(parts[place], []).append(number)
+                else:
+                    self.loose[place].append(number)
+
+    def meeting(self, pattern: core.Pattern) -> list[Row]:
+        """The arms that may match a value that a pattern matches."""
+        numbers = {n for p in flat(pattern) for n in self._meeting(p)}
+        return [self.rows[n] for n in sorted(numbers)]
+
+    def _meeting(self, p: core.Pattern) -> Sequence[int]:
+        fewest: Sequence[int] = range(len(self.rows))
+        for place, constructor in named_parts(p):
+            if place in self.named:
+                named, loose = self.named[place].get(constructor, []), self.loose[place]
+                if len(named) + len(loose) < len(fewest):
+                    fewest = [*named, *loose]
+        return fewest
 
 
 class TooComplicated(Exception):
