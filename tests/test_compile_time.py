@@ -512,6 +512,30 @@ def _twice(body: str, first: str, n: int) -> str:
     return "".join([f"fn g0(a, b) = {first}\n", *more])
 
 
+@checked("halves of halves", 24)
+def _(n: int) -> str:
+    lines = [f"  let h{k + 1} = h{k}[..len(h{k}) // 2]" for k in range(n)]
+    return "\n".join(["fn g(x) {", "  let h0 = x", *lines, f"  sum(h{n})", "}", ""])
+
+
+@checked("what is left of what is left", 24)
+def _(n: int) -> str:
+    lines = [f"  let h{k + 1} = h{k}[len(h{k}) // m..]" for k in range(n)]
+    return "\n".join(["fn g(x: f64[n], m: size) {", "  let h0 = x", *lines, f"  sum(h{n})", "}", ""])
+
+
+@checked("arms for pairs", 32)
+def _(n: int) -> str:
+    variants, arms = ", ".join(f"A{k}" for k in range(n)), "\n".join(f"  (A{k}, A{k}) => {k}.5," for k in range(n))
+    return f"enum E {{ {variants} }}\nfn g(a: E, b: E) -> f64 = match (a, b) {{\n{arms}\n  _ => 0.0\n}}\n"
+
+
+@checked("arms with alternatives", 32)
+def _(n: int) -> str:
+    arms = "\n".join(f"  ({k}, 1) | ({k}, 2) if y > {k}.0 => {k}.5,\n  ({k}, 1) => y," for k in range(n))
+    return f"fn g(a: i64, b: i64, y: f64) -> f64 = match (a, b) {{\n{arms}\n  _ => 0.0\n}}\n"
+
+
 @checked("conditions", 24)
 def _(n: int) -> str:
     return "fn g(y: f64) -> bool = " + " and ".join(f"y > {k}.0" for k in range(n)) + "\n"

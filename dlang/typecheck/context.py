@@ -269,20 +269,20 @@ class Checker(ABC):
                 if a is None or b is None:
                     return None
                 origin = Note("the value of this expression", e.span)
-                match op:
-                    case "+":
-                        return add(a, b, origin)
-                    case "-":
-                        return subtract(a, b, origin)
-                    case "*":
-                        try:
+                try:
+                    match op:
+                        case "+":
+                            return add(a, b, origin)
+                        case "-":
+                            return subtract(a, b, origin)
+                        case "*":
                             return multiply(a, b, origin)
-                        except TooManyTerms:  # a number as any other, of which no type speaks
-                            return None
-                    case "/":  # not for integers, which is reported: this keeps its consequences quiet
-                        return exact_division(a, b)
-                    case _:
-                        return ty.Size(ty.floor_div(a, b).poly, origin) if b.poly.constant != 0 else None
+                        case "/":  # not for integers, which is reported: this keeps its consequences quiet
+                            return exact_division(a, b)
+                        case _:
+                            return ty.Size(ty.floor_div(a, b).poly, origin) if b.poly.constant != 0 else None
+                except TooManyTerms:  # a number as any other, of which no type speaks
+                    return None
             case core.Negate(operand=operand):
                 a = self.symbol(operand)
                 return None if a is None else subtract(number(0), a, Note("the value of this expression", e.span))

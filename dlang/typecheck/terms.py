@@ -52,8 +52,7 @@ def size_variables(s: ty.Size) -> Iterator[ty.SizeVar]:
     for monomial in ty.resolve_size(s).poly.terms:
         for a in monomial:
             if isinstance(a, ty.Floor):
-                yield from size_variables(a.dividend)
-                yield from size_variables(a.divisor)
+                yield from a.variables
             else:
                 yield a
 

@@ -14,7 +14,7 @@ from itertools import count
 
 from dlang.diagnostics import Note, Span
 from dlang.ops import dtypes
-from dlang.polynomials import Poly
+from dlang.polynomials import MOST_PRODUCTS, Poly, TooManyTerms
 
 _serial = count(1)
 
@@ -99,10 +99,17 @@ class RowVar:
 
 @dataclass(eq=False, slots=True)
 class Floor:
-    """The atom p // q where the division is not exact; interned by normal form in its checker."""
+    """The atom p // q where the division is not exact; interned by normal form in its checker.
+
+    variables: those in p and q, none of them bound when it was made. parts: how many atoms are written in p and q. ref:
+    what it has become since one of its variables was bound.
+    """
 
     dividend: Size
     divisor: Size
+    variables: tuple[SizeVar, ...] = ()
+    parts: int = 1
+    ref: Poly[SizeAtom] | None = None
     serial: int = field(default_factory=lambda: next(_serial))
 
 
@@ -291,10 +298,11 @@ def resolve_size(s: Size) -> Size:
     def bound(atom: SizeAtom) -> Poly[SizeAtom] | None:
         if isinstance(atom, SizeVar):
             return resolve_size(atom.ref).poly if atom.ref is not None else None
-        dividend, divisor = resolve_size(atom.dividend), resolve_size(atom.divisor)
-        if dividend.poly == atom.dividend.poly and divisor.poly == atom.divisor.poly:
-            return None
-        return floor_div(dividend, divisor).poly
+        if atom.ref is None:
+            if all(v.ref is None for v in atom.variables):
+                return None
+            atom.ref = floor_div(atom.dividend, atom.divisor).poly
+        return resolve_size(Size(atom.ref)).poly
 
     poly = s.poly.substitute(bound)
     return s if poly is s.poly else Size(poly, s.origin)
@@ -303,7 +311,7 @@ def resolve_size(s: Size) -> Size:
 def floor_div(dividend: Size, divisor: Size) -> Size:
     """p // q: for a number q the multiples of q are taken out, so `(2 * n + 1) // 2` is n; what is left is a number or
     an atom. Where another q divides p as a polynomial, p // q is the quotient, so `(s * n - s) // s` is n - 1. Atoms of
-    equal operands are equal only if made once: see `Floors`."""
+    equal operands are equal only if made once: see `Floors`. Raises TooManyTerms."""
     p, q = resolve_size(dividend), resolve_size(divisor)
     c = q.poly.constant
     if not c:
@@ -330,7 +338,12 @@ class Floors:
     def atom(self, dividend: Size, divisor: Size) -> Floor:
         key = (dividend.poly, divisor.poly)
         if key not in self.table:
-            self.table[key] = Floor(dividend, divisor)
+            atoms = [*dividend.poly.atoms(), *divisor.poly.atoms()]
+            parts = sum(a.parts if isinstance(a, Floor) else 1 for a in atoms)
+            if parts > MOST_PRODUCTS:
+                raise TooManyTerms
+            found = dict.fromkeys(v for a in atoms for v in (a.variables if isinstance(a, Floor) else (a,)))
+            self.table[key] = Floor(dividend, divisor, tuple(found), parts)
         return self.table[key]
 
 
