@@ -7,7 +7,7 @@ from dlang.polynomials import MOST_FACTORS, MOST_PRODUCTS
 from dlang.typecheck.types import Type, TypeArray, TypeCon, TypeData, TypeFn, TypeTuple, TypeVar, children, resolve
 
 MOST_PARTS = 10_000  # of a type; a chain of pairs of pairs gets there in 13 steps and would never end otherwise
-MOST_CONDITIONS = 256  # that a function leaves to its callers, of which each call states them again
+MOST_CONDITIONS = 1_000  # that a function leaves to its callers, of which each call states them again
 _AXES = 32  # of an array, as in NumPy
 
 
@@ -46,6 +46,6 @@ def too_many_parts(span: Span | None) -> DlangError:
 
 
 def too_many_conditions(name: str, span: Span) -> DlangError:
-    message = f"what `{name}` does with its parameters leaves more than {MOST_CONDITIONS} conditions on their types"
+    message = f"what `{name}` does with its parameters leaves more than {MOST_CONDITIONS:,} conditions on their types"
     help = ("annotate its parameters: what their types decide is settled here, and not at each call",)
     return error("E0291", message, span, help=help)
