@@ -34,7 +34,7 @@ class BackwardScope(Scope):
     def walk(self, lets: Sequence[anf.Let]) -> list[anf.Let]:
         self.known = self.known.copy()
         for let in lets:
-            self.known.note_named_sizes(v.type for v in let.vars)
+            self.known.note_made(let.vars)
             self.choices(let)
             if isinstance(let.op, anf.IndexExpr):
                 self.sizes[let.vars[0]] = let.op.size.substitute(self.sizes.get)

@@ -213,12 +213,12 @@ class Scheduler(ABC):
         self.copy(place, spare)
         return spare
 
-    def note_sizes(self, vars: Iterable[Var]) -> None:
-        """Notes that numbers which are sizes of arrays are at least 0."""
+    def note_sizes(self, vars: Sequence[Var]) -> None:
+        """Notes that numbers which are sizes of arrays beside them are at least 0, as `ir/affine.py` does."""
         for var in vars:
             if isinstance(var.type, Array):
                 for size in var.type.shape:
-                    if size.atom is not None:
+                    if size.atom is not None and size.atom in vars:
                         self.facts.size(size.atom)
 
     def is_inside(self, axes: Sequence[anf.Axis], index: Sequence[Size], shape: Sequence[Size]) -> bool:

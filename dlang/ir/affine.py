@@ -6,7 +6,7 @@ it. Nothing here is ever assumed, so a failure costs speed, not correctness.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import permutations
 
@@ -21,10 +21,16 @@ Box = Mapping[Var, tuple[Size, Size]]  # axis -> least and greatest value, in wh
 
 @dataclass(slots=True)
 class Knowledge:
-    """`Facts`, and polynomials known to be at least 0: the sizes of the arrays in scope."""
+    """`Facts`, and polynomials known to be at least 0: the sizes of the arrays that a function is given.
+
+    lengths: the sizes of arrays that it makes. That such a size is no negative number was checked, but nothing names
+    that check: it holds in front of a loop that has no iteration, and the array may have moved ahead of it. So they say
+    how long other arrays are, and that no index is in range.
+    """
 
     facts: Facts[Var] = field(default_factory=Facts)
     nonnegative: dict[Size, None] = field(default_factory=dict)
+    lengths: dict[Size, None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, function: Function) -> Knowledge:
@@ -36,27 +42,23 @@ class Knowledge:
         return known
 
     def copy(self) -> Knowledge:
-        return Knowledge(self.facts.copy(), dict(self.nonnegative))
+        return Knowledge(self.facts.copy(), dict(self.nonnegative), dict(self.lengths))
 
     def note_sizes(self, types: Iterable[Type]) -> None:
-        """Notes that the sizes of existing arrays are at least 0."""
-        for type in types:
-            if isinstance(type, Array):
-                for size in type.shape:
-                    if size.atom is not None:
-                        self.facts.size(size.atom)
-                    elif size.constant is None:
-                        self.nonnegative[size] = None
+        """Notes that the sizes of arrays that are given are at least 0."""
+        for size in _sizes(types):
+            if size.atom is not None:
+                self.facts.size(size.atom)
+            else:
+                self.nonnegative[size] = None
 
-    def note_named_sizes(self, types: Iterable[Type]) -> None:
-        """Notes that numbers which are sizes of arrays that a program makes are at least 0.
-
-        That n - 2 is at least 0 was checked, too, and would say that x[1] is in range. But nothing names that check,
-        and the array may have been moved ahead of it: an access that rests on that would not stay behind it.
-        """
-        self.note_sizes(
-            Array(t.dtype, tuple([s for s in t.shape if s.atom is not None])) for t in types if isinstance(t, Array)
-        )
+    def note_made(self, vars: Sequence[Var]) -> None:
+        """Notes the sizes of arrays that a let makes. One that the let gives beside an array is no negative number."""
+        for size in _sizes(v.type for v in vars):
+            if size.atom is not None and size.atom in vars:
+                self.facts.size(size.atom)
+            else:
+                self.lengths[size] = None
 
     def within(self, axes: Iterable[Axis]) -> Knowledge:
         """Returns the knowledge at a point of `axes`."""
@@ -82,12 +84,23 @@ class Knowledge:
         least = self.at_least_zero
         return any(least(size - p) and (least(p) or least(size + p)) for size in self.nonnegative)
 
+    def is_length(self, p: Size) -> bool:
+        """Tells whether p >= 0 follows where no array that was made has a negative size."""
+        return self.at_least_zero(p) or any(self.facts.proves_nonnegative(p - size) for size in self.lengths)
+
     def positive(self, p: Size) -> bool:
         return self.at_least_zero(p - 1)
 
     def inside(self, index: Sequence[Size], shape: Sequence[Size]) -> bool:
         """Tells whether an index is in range."""
         return all(self.at_least_zero(e) and self.at_least_zero(s - 1 - e) for e, s in zip(index, shape, strict=True))
+
+
+def _sizes(types: Iterable[Type]) -> Iterator[Size]:
+    """The sizes of arrays, but for those that are numbers."""
+    for type in types:
+        if isinstance(type, Array):
+            yield from (size for size in type.shape if size.constant is None)
 
 
 def axes_of(p: Size, axes: Iterable[Var]) -> list[Var]:
@@ -329,7 +342,7 @@ def _longest(candidates: Sequence[Var], box: Box, known: Knowledge) -> Var:
 def extent(b: Builder, ends: tuple[Size, Size], known: Knowledge) -> Size:
     """How many values lie between two ends, as a size: at least 0."""
     count = ends[1] - ends[0] + 1
-    if known.at_least_zero(count):
+    if known.is_length(count):
         return count
     return poly(b.prim("maximum", b.size(count), Lit(0, "i64"), name="extent"))
 

@@ -234,7 +234,7 @@ def _unshared(block: anf.Block, known: Knowledge) -> Iterator[Liftable]:
                 pass
         for inner in op_blocks(op):
             yield from _unshared(inner, inside)
-        known.note_sizes(v.type for v in let.vars)
+        known.note_made(let.vars)
 
 
 def _is_tight(block: anf.Block) -> bool:

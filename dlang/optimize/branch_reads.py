@@ -50,7 +50,7 @@ def _block(block: anf.Block, known: Knowledge, inside: bool) -> anf.Block:
             case _:
                 op = map_blocks(let.op, partial(_block, known=known, inside=False))
         lets.append(with_op(let, let.vars, op))
-        known.note_sizes(v.type for v in let.vars)
+        known.note_made(let.vars)
     return with_lets(block, lets, block.results)
 
 

@@ -62,7 +62,7 @@ def changed_once(block: anf.Block, known: Knowledge) -> anf.Block:
     cells = _Cells(lets, last, known.copy())
     for k, let in enumerate(lets):
         cells.take(k, let)
-        cells.known.note_sizes(v.type for v in let.vars)
+        cells.known.note_made(let.vars)
     for chain in [*cells.chains.values()]:
         cells.end(chain)
     return with_lets(block, cells.lets, [cells.renaming.atom(r) for r in block.results])

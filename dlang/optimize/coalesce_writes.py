@@ -48,7 +48,7 @@ def _block(block: anf.Block, effectful: frozenset[str], known: Knowledge) -> anf
     for let in block.lets:
         op = map_blocks(let.op, lambda b: _block(b, effectful, known))
         lets += _by_columns(with_op(let, let.vars, op))
-        known.note_sizes(v.type for v in let.vars)
+        known.note_made(let.vars)
     block = with_lets(block, lets, block.results)
     merged = _merged(block, effectful, known)
     return block if merged is None else _without_unused(merged)

@@ -62,7 +62,7 @@ def _block(block: anf.Block, known: Knowledge, around: LightElements | None) -> 
             lets += _product(let, let.op, elements, known) or [let]
         else:
             lets.append(let)
-        known.note_sizes(v.type for v in let.vars)
+        known.note_made(let.vars)
     return with_lets(block, lets, block.results)
 
 

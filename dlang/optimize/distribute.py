@@ -75,7 +75,7 @@ def _block(block: anf.Block, known: Knowledge, repeats: Repeats) -> anf.Block:
         for n in new:
             if isinstance(n.op, anf.Comp):
                 fills.update(filled(n.op, n.vars))
-            known.note_sizes(v.type for v in n.vars)
+            known.note_made(n.vars)
             repeats.note(n)
     return anf.Block(tuple(lets), block.results) if changed else block
 
@@ -125,7 +125,7 @@ def _let(let: anf.Let, known: Knowledge, repeats: Repeats) -> list[anf.Let]:
     match op:
         case anf.Comp():
             around = known.copy()
-            around.note_sizes(v.type for v in let.vars)  # what is split off stands where these are about to be made
+            around.note_made(let.vars)  # what is split off stands where these are about to be made
             return _split(let, op, around, repeats, 0)
         case anf.For():
             inner = known.copy()
@@ -444,7 +444,7 @@ def _store(
     assert isinstance(op, anf.Comp)
     s.before += space.lets
     s.put_before(_split(anf.Let(tuple(stored), op, span), op, s.known, s.repeats, depth + 1))
-    s.known.note_sizes(v.type for v in stored)
+    s.known.note_made(stored)
     return stored
 
 
@@ -472,7 +472,7 @@ def _moved(s: _Split, let: anf.Let, op: anf.Comp, whole: set[anf.Var], depth: in
     assert isinstance(new, anf.Comp)
     s.before += space.lets
     s.put_before(_split(anf.Let(tuple(stored), new, let.span), new, s.known, s.repeats, depth + 1))
-    s.known.note_sizes(v.type for v in stored)
+    s.known.note_made(stored)
     for v, array in zip(let.vars, stored, strict=True):
         if isinstance(v.type, anf.Array):
             s.moved.locations[v] = Location(array, space.read)
@@ -563,7 +563,7 @@ def _lift(s: _Split, used: set[anf.Var], depth: int) -> bool:
                 first = _normal(lets, lets[-1].vars, s.known, s.repeats)
                 s.before += [*space.lets, *first.lets]
                 lifted_arrays = tuple([a for a in first.results if isinstance(a, anf.Var)])
-                s.known.note_sizes(v.type for v in lifted_arrays)
+                s.known.note_made(lifted_arrays)
             else:
                 lifted_arrays = tuple(_store(s, space, code.lets, code.stored, span_of(code), depth))
             by = {v: from_store(v, a, space.read) for v, a in zip(code.stored, lifted_arrays, strict=True)}

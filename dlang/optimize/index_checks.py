@@ -289,7 +289,7 @@ class _Prover(Rewriter):
 
     def write(self, let: anf.Let) -> None:
         super().write(let)
-        self.known.note_named_sizes(v.type for v in let.vars)
+        self.known.note_made(let.vars)
 
     def op(self, op: anf.Op) -> anf.Op:
         """An operation, rewritten with what is known in its blocks."""

@@ -48,7 +48,7 @@ def _block(block: anf.Block, known: Knowledge) -> anf.Block:
             inner = known.copy()
             inner.facts.between(let.op.index, (let.op.low,), (let.op.high,))
         lets.append(with_op(let, let.vars, map_blocks(let.op, partial(_block, known=inner))))
-        known.note_sizes(v.type for v in let.vars)
+        known.note_made(let.vars)
     block = with_lets(block, lets, block.results)
     if not any(isinstance(let.op, anf.Concat) for let in block.lets):
         return block

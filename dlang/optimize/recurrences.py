@@ -59,7 +59,7 @@ def _block(block: anf.Block, known: Knowledge) -> anf.Block:
             lets += _carried(new, new.op, known)
         else:
             lets.append(new)
-        known.note_sizes(v.type for v in let.vars)
+        known.note_made(let.vars)
     return with_lets(block, lets, block.results)
 
 

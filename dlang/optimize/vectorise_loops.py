@@ -111,7 +111,7 @@ def vectorised(block: anf.Block, known: Knowledge, around: frozenset[anf.Atom] =
             lets += _done(part, part.op, known, fills) if isinstance(part.op, anf.For) else [part]
         if isinstance(op, anf.Comp):
             fills.update(filled(op, new.vars))
-        known.note_sizes(v.type for v in let.vars)
+        known.note_made(let.vars)
     return changed_once(with_lets(block, lets, block.results), before)
 
 

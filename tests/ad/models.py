@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -236,7 +237,8 @@ def reshape_reverse(k: int) -> Case:
         at = poly(i) * poly(m) + poly(j)
         return b.mul(b.prim("sin", b.read(x, [at])), b.read(x, [size - 1 - at]))
 
-    return b.function("reshape_reverse", [b.map([n, m], body)]), [2], [k, k + 1, *randoms((k * (k + 1),))]
+    function = replace(b.function("reshape_reverse", [b.map([n, m], body)]), sizes=frozenset((n, m)))
+    return function, [2], [k, k + 1, *randoms((k * (k + 1),))]
 
 
 @case
