@@ -173,15 +173,16 @@ def _decide(p: _Placement, c: Contribution) -> None:
     bar = anf.fresh(f"{array.name}_bar", array.type)
     inside = not c.conditional or p.known.inside(index, shape)
     key: object = object() if apart else None
-    if data <= solved and not left and inside and (absent := _absent(p, over, index, shape)):
-        _add_where_it_is(p, c, absent, over, into)
+    absent, checked = _absent(p, over, index, shape)
+    if data <= solved and not left and inside and absent:
+        _add_where_it_is(p, c, absent, over, into, checked)
         return
     if data <= solved and not left:
         change = Change(p.axes, {})
         keep = anf.Reduce(shape, index, "sum", into)
         if into is None and inside and _joins(p, p.groups.get(None), c):
             return
-        wide = apart and inside and not by_data
+        wide = apart and inside and not by_data and not checked
         if wide and (summed := _summed(p, over, c.g) or _summed_around(p, over, c.g, index, shape)) is not None:
             p.after.append((*summed[:2], bar, summed[2], keep))
         else:
@@ -189,7 +190,7 @@ def _decide(p: _Placement, c: Contribution) -> None:
                 change = _clipped(change, data_entries, index, shape, p)
                 key = key or change.axes
             _join(p, key, change, p.lets, bar, c.g, keep)
-    elif inside and not by_data and (second := _summed_first(p, over, index, c.g)) is not None:
+    elif inside and not by_data and not checked and (second := _summed_first(p, over, index, c.g)) is not None:
         moved_change, read = second
         g = anf.fresh("g", c.g.type)
         moved = tuple(e.substitute(moved_change.env.get) for e in index)
@@ -203,7 +204,7 @@ def _decide(p: _Placement, c: Contribution) -> None:
         _join(p, key, change, p.lets, bar, c.g, anf.Reduce(shape, moved, "sum", into))
     elif not inside:
         raise NoParallelAdjoint
-    elif (first := _reduced_first(p, over, c.g, by_data)) is not None:
+    elif (first := _reduced_first(p, over, c.g, by_data or checked)) is not None:
         space, read = first
         g = anf.fresh("g", c.g.type)
         _join(p, object(), space, [*p.lets, anf.Let((g,), read)], bar, g, anf.ScatterAdd(shape, index, into))
@@ -290,7 +291,9 @@ def _led_back(
         ways.append((choice, axes))
     over = {a for e in c.index for v in e.atoms() for a in p.depends.get(v, set())}
     over |= {v for e in c.index for v in axes_of(e, names)}
-    stored = _stored(p, over, c.g) if _is_expensive(p.lets, c.g) else None
+    others = [k for k in range(len(shape)) if k not in bent]
+    _, checked = _absent(p, over, [c.index[k] for k in others], [shape[k] for k in others])
+    stored = _stored(p, over, c.g) if not checked and _is_expensive(p.lets, c.g) else None
     g = c.g if stored is None else stored
     for choice, axes in ways:
         index = list(c.index)
@@ -397,11 +400,14 @@ def _add_end(p: _Placement, c: Contribution, axes: tuple[anf.Axis, ...]) -> None
 
 
 # ---- elements that may not be there ----------------------------------------------------------------------------------
-def _absent(p: _Placement, over: set[anf.Var], index: Sequence[anf.Size], shape: Sequence[anf.Size]) -> list[int]:
-    """The entries of an index that may be out of range where axes that it misses are empty."""
+def _absent(
+    p: _Placement, over: set[anf.Var], index: Sequence[anf.Size], shape: Sequence[anf.Size]
+) -> tuple[list[int], bool]:
+    """The entries of an index that may be out of range where axes that it misses are empty, and whether there are
+    others that are, of its axes: these are in range because each point has checked them."""
     missed = [a for a in p.axes if a.var not in over]
     if not missed:
-        return []
+        return [], False
     names = {a.var for a in p.axes}
     known = p.scope.known.copy()
     for axis in p.axes:
@@ -414,22 +420,26 @@ def _absent(p: _Placement, over: set[anf.Var], index: Sequence[anf.Size], shape:
         if all(not count.mentions(names) and p.scope.known.positive(count) for count in counts):
             known = known.within([axis])
     out = []
+    checked = False
     for k, (e, size) in enumerate(zip(index, shape, strict=True)):
         if not e.mentions(p.depends) and not known.inside((e,), (size,)):
             if not e.mentions(names) or p.known.inside((e,), (size,)):
                 out.append(k)
-    return out
+            else:
+                checked = True
+    return out, checked
 
 
 def _add_where_it_is(
-    p: _Placement, c: Contribution, absent: Sequence[int], over: set[anf.Var], into: anf.Var | None
+    p: _Placement, c: Contribution, absent: Sequence[int], over: set[anf.Var], into: anf.Var | None, checked: bool
 ) -> None:
-    """Adds a sum over axes that may be empty to an element that is not there if they are."""
+    """Adds a sum over axes that may be empty to an element that is not there if they are. checked: whether it may not
+    be there for an entry that is not `absent`, either."""
     shape = array_type(c.array).shape
     bar = anf.fresh(f"{c.array.name}_bar", c.array.type)
     names = [a.var for a in p.axes]
     fixed = not any(c.index[k].mentions(names) for k in absent) and not any(e.mentions(p.depends) for e in c.index)
-    summed = _summed(p, over, c.g) if fixed else None
+    summed = _summed(p, over, c.g) if fixed and not checked else None
     if summed is None:
         p.after.append((Change(p.axes, {}), p.lets, bar, c.g, anf.ScatterAdd(shape, c.index, into)))
     else:
