@@ -16,6 +16,7 @@ from dlang.ir import anf
 from dlang.ir.affine import Change, Knowledge, far_fewer, nonempty
 from dlang.ir.anf import Axis, Block, Let, Read, Size, Var, fresh, poly
 from dlang.ir.builder import Builder, axis
+from dlang.ir.sharing import may_matter
 from dlang.ir.sizes import learn
 from dlang.ir.traverse import bound_vars, parts, walk
 from dlang.ir.types import I64, array_type, dtype_of, product, type_of
@@ -89,6 +90,7 @@ def sliced(
         if isinstance(let.op, anf.IndexExpr):
             learn(let, sizes)
     changed = {v: k for k, let in reversed([*enumerate(forward)]) for v in consumed_by(let.op)} if inside else {}
+    last_check = max([k for k, let in enumerate(forward) if may_matter(let)], default=-1) if inside else -1
     places = _Places({}, sizes, inside - made.keys(), known)
     after: dict[int, list[Let]] = {}
     values: dict[anf.Atom, Read] = {}
@@ -96,16 +98,18 @@ def sliced(
         found = None if array in whole else places.slices(reads[array])
         if found is None:
             continue
-        slices = list(dict.fromkeys(slice for slice, _ in found))
+        slices = list(dict.fromkeys(slice for slice, _, _ in found))
+        checked = {slice for slice, _, alone in found if not alone}
         points = sum([slice.points() for slice in slices], poly(0))
         at = {slice: max([made.get(v, -1) for v in (array, *slice.mentioned())]) for slice in slices}
+        at.update((slice, max(at[slice], last_check)) for slice in checked)
         held = max(at.values()) < changed.get(array, len(forward))
         if not held or not far_fewer(points, product(array_type(array).shape)):
             continue
         saved = {slice: slice.made(b, known) for slice in slices}
         for slice, (_, lets) in saved.items():
             after.setdefault(at[slice], []).extend(lets)
-        for read, (slice, index) in zip(reads[array], found, strict=True):
+        for read, (slice, index, _) in zip(reads[array], found, strict=True):
             values[read.value] = Read(saved[slice][0], index)
     if not values:
         return list(forward), body
@@ -146,8 +150,9 @@ class _Places:
     inside: Set[Var]
     known: Knowledge
 
-    def slices(self, reads: Sequence[_Read]) -> list[tuple[_Slice, tuple[Size, ...]]] | None:
-        """The slice that has the element of each read, and at which index; None if one is of an unknown place."""
+    def slices(self, reads: Sequence[_Read]) -> list[tuple[_Slice, tuple[Size, ...], bool]] | None:
+        """The slice that has the element of each read, at which index, and whether it may be made wherever its array
+        is; None if one is of an unknown place."""
         found = []
         for read in reads:
             slice = self.slice(read)
@@ -156,8 +161,12 @@ class _Places:
             found.append(slice)
         return found
 
-    def slice(self, read: _Read) -> tuple[_Slice, tuple[Size, ...]] | None:
-        """The slice that has the element of a read at all points, and at which index; None if its place is unknown."""
+    def slice(self, read: _Read) -> tuple[_Slice, tuple[Size, ...], bool] | None:
+        """The slice that has the element of a read at all points, and at which index; None if its place is unknown.
+
+        Whether it may be made wherever its array is: else the index is in range because of what the forward body checks
+        in blocks of its own, so that nothing names these checks.
+        """
         around = [Axis(a.var, self.all(a.lows), self.all(a.highs)) for a in read.around]
         index = self.all(read.index)
         mine = [a for a in around if any(e.mentions((a.var,)) for e in index)]
@@ -170,22 +179,19 @@ class _Places:
             return None
         if not all(self.known.at_least_zero(a.highs[0] - a.lows[0]) for a in mine):
             return None
-        if not read.sure and not self.in_range(index, read.array, around):
+        alone = self.in_range(index, read.array, around)
+        if not read.sure and not alone:
             return None
         empty = [a for a in others if not self.known.at_least_zero(a.highs[0] - a.lows[0] - 1)]
         named = [replace(a, var=self.names.setdefault(k, fresh("i", I64))) for k, a in enumerate([*mine, *empty])]
         called = {a.var: poly(axis.var) for a, axis in zip(mine, named, strict=False)}
         entries = tuple([e.substitute(called.get) for e in index])
         slice = _Slice(read.array, entries, tuple(named[: len(mine)]), tuple(named[len(mine) :]))
-        return slice, tuple([poly(a.var) - a.lows[0] for a in mine]) or (poly(0),)
+        return slice, tuple([poly(a.var) - a.lows[0] for a in mine]) or (poly(0),), alone
 
     def all(self, sizes: Iterable[Size]) -> tuple[Size, ...]:
         return tuple([size.substitute(self.sizes.get) for size in sizes])
 
     def in_range(self, index: Sequence[Size], array: Var, around: Sequence[Axis]) -> bool:
         """Tells whether an array is known to have the elements at an index, at all points of some axes."""
-        known = self.known.within(around)
-        shape = array_type(array).shape
-        return all(
-            known.at_least_zero(e) and known.at_least_zero(size - 1 - e) for e, size in zip(index, shape, strict=True)
-        )
+        return self.known.within(around).inside(index, array_type(array).shape)
