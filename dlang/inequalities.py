@@ -8,7 +8,7 @@ i64 is such a number only where it is `exact`, that is, where nothing has wrappe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -83,6 +83,19 @@ class Facts(Generic[A]):
         yield
         self.certified |= known
         self._changed.update(dict.fromkeys(known))
+
+    @contextmanager
+    def without(self, vars: Set[A]) -> Iterator[None]:
+        """Nothing is known of some variables inside."""
+        sizes, bounds = self.sizes & vars, {v: self.bounds[v] for v in vars if v in self.bounds}
+        self.sizes -= sizes
+        for v in bounds:
+            del self.bounds[v]
+        self._changed.update(dict.fromkeys(bounds))
+        yield
+        self.sizes |= sizes
+        self.bounds |= bounds
+        self._changed.update(dict.fromkeys(bounds))
 
     def narrow(self, v: A, lows: tuple[Poly[A], ...], highs: tuple[Poly[A], ...]) -> None:
         """Every low <= v < every high, beside what was known of v. What is weaker by a number is left out."""

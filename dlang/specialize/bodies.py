@@ -204,6 +204,7 @@ def learn_index(f: Frame, v: Value, refinement: Refinement | None) -> None:
                     f.emitter.indices[leaf] = f.size(size)
                 else:
                     f.emitter.facts.certify(leaf, f.size(size))
+                    f.emitter.unnamed.add(leaf)
         case _:
             pass
 

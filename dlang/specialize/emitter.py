@@ -57,9 +57,10 @@ class Emitter:
     definitions: the polynomials that variables are; computed: those that they are if nothing wraps. indices: arrays of
     numbers that are at least 0, and what these are below. settled: the sizes that are no variables and do not wrap, as
     there are arrays of them, or that was checked; scoped. whole: the sizes with exact divisions in them that were
-    checked; scoped too. operands: those of each floor. via: the call in whose place the code stands that is emitted
-    now, if that is to be told. written: how many lets were emitted, and calls in the place of which code
-    stands. copies: what that was; a function and those that it calls in the place of its own code share it.
+    checked; scoped too. operands: those of each floor. unnamed: the variables of which checks say something that give
+    them no new name. via: the call in whose place the code stands that is emitted now, if that is to be told. written:
+    how many lets were emitted, and calls in the place of which code stands. copies: what that was; a function and those
+    that it calls in the place of its own code share it.
     """
 
     lets: list[Let] = field(default_factory=list)
@@ -71,6 +72,7 @@ class Emitter:
     floors: dict[tuple[Size, Size], Var] = field(default_factory=dict)
     whole: set[Size] = field(default_factory=set)
     operands: dict[Var, tuple[Size, Size]] = field(default_factory=dict)
+    unnamed: set[Var] = field(default_factory=set)
     span: Span | None = None
     via: CallSite | None = None
     written: int = 0
@@ -383,6 +385,7 @@ class Emitter:
             if not others.mentions(unknown):
                 lows, highs = (low - others, high - others) if c == 1 else (others - high + 1, others - low + 1)
                 self.facts.narrow(unknown[0], (lows,), (highs,))
+                self.unnamed.add(unknown[0])
 
     def checked_size(self, size: Size, what: str) -> Size:
         """A size of an array that is made: known to be at least 0 and at most `LARGEST`, or checked.
@@ -395,6 +398,7 @@ class Emitter:
             value = self.atom(size)
             condition = self.prim("ge", value, Lit(0, "i64"))
             self.check(condition, "E0802", (f"{what} is negative: ", "", ""), (value,))
+            self.unnamed.update([] if size.atom is None else [size.atom])
         if self.facts.ends(size)[1] > SUM and not self.counts(size):
             value = self.atom(size)
             condition = self.prim("le", value, Lit(LARGEST, "i64"))
@@ -408,12 +412,17 @@ class Emitter:
     def index(self, value: Atom, size: Size, what: str) -> Size:
         """An index of an axis: proven in range, or the result of a check. what: the axis, or what else has the size.
 
-        Between 0 and a size nothing can have wrapped; what is only known to lie on one side of an end may have.
+        Between 0 and a size nothing can have wrapped; what is only known to lie on one side of an end may have. An
+        access at the result of a check stays behind this one, and behind no other: so that has to check all that is not
+        known without others.
         """
         p = self.modulo(value)
         low, high = self.facts.proves_nonnegative(p), self.facts.proves_less(p, size)
         if low and high:
             return p
+        if (low or high) and self.unnamed:
+            with self.facts.without(self.unnamed):
+                low, high = self.facts.proves_nonnegative(p), self.facts.proves_less(p, size)
         if (low or high) and not self.exact(p):
             low = high = False
         bound = self.atom(size)
