@@ -22,11 +22,27 @@ from dlang.ir.anf import Program, poly
 from dlang.runtime.engine import Engine
 from tests.fuzz.compare import Disagreement, Run, alike, outcome_of
 
-PARAMETERS = "p: f64[n], q: f64[k], m: f64[n, k], x: f64, j: i64, c: i64[k], d: i64[n]"
-GRADIENT = f"\nfn both({PARAMETERS}) = value_and_grad(main, wrt = (p, q, m, x))(p, q, m, x, j, c, d)\n"
-SIZES = (0, 1, 3)
+PARAMETERS = "p: f64[n], q: f64[k], m: f64[n, k], x: f64, j: i64, c: i64[k], d: i64[n], u: f64[l], w: f64[k, l]"
+GRADIENT = (
+    f"\nfn both({PARAMETERS}) = value_and_grad(main, wrt = (p, q, m, x, u, w))(p, q, m, x, j, c, d, u, w)\n"
+    """
+struct Pair { first: f64, second: f64 }
+fn pick(v: f64[a], i: Idx<a>) -> f64 = v[i]
+fn first_above(v: f64[a], y: f64) -> f64 {
+  for i < a { if v[i] > y { return v[i] } }
+  y
+}
+fn total(r: List<f64>) -> f64 = match r { Nil => 0.0, Cons(head, rest) => head * head + total(rest) }
+"""
+)
+SIZES = (
+    (0, 0, 0), (0, 2, 1), (2, 0, 3), (3, 2, 0), (0, 0, 2), (0, 3, 0), (1, 0, 0), (1, 3, 2), (3, 1, 2), (2, 3, 1),
+    (2, 2, 3), (1, 1, 1),
+)  # fmt: skip
+"""Of n, k and l."""
 OUTSIDE = (-5, 7, 10**12)
 DEPTH = 4
+UNSAFE = "E0811"  # an access to memory that is outside of an array
 
 
 def program(seed: int) -> str:
@@ -36,6 +52,9 @@ def program(seed: int) -> str:
 
 Scope = tuple[tuple[str, str], ...]
 """The indices around, and the sizes that they are below."""
+TABLES = {"n": ("k", "c"), "k": ("n", "d")}
+"""Of a size: the size of an array of indices below it, and the array."""
+VECTORS = {"n": "p", "k": "q", "l": "u"}
 
 
 class _Writer:
@@ -54,60 +73,122 @@ class _Writer:
 
     def bound(self, scope: Scope) -> tuple[str, str]:
         """How far an index goes, and the size that it is below."""
-        size = self.pick("n", "k")
+        size = self.pick("n", "k", "l")
         inner = [(f"minimum({i}, {size})", size) for i, _ in scope] + [(i, of) for i, of in scope]
         data = [(f"minimum(maximum({self.index(size, scope)}, 0), {size})", size)]
-        return self.random.choice([(size, size), (size, size), *inner, (f"minimum(j, {size})", size), ("2", ""), *data])
+        short = [("2", ""), (f"maximum({size} - 1, 0)", size), (f"minimum(j, {size})", size)]
+        return self.random.choice([(size, size), (size, size), (size, size), *inner, *short, *data])
 
     def index(self, size: str, scope: Scope) -> str:
         """An index of an axis of a size: in range, or from the data, or somewhere near."""
-        other, table = ("k", "c") if size == "n" else ("n", "d")
+        other, table = TABLES.get(size, ("", ""))
         own = [i for i, of in scope if of == size]
-        ways = [*own, *own, *[f"{table}[{i}]" for i, of in scope if of == other] * 3]
-        ways += [f"{size} - 1 - {i}" for i in own] + [f"maximum({i} - 1, 0)" for i in own]
-        return self.random.choice(ways) if ways else self.pick("j", "0", f"{table}[0]", f"{size} - 1")
+        ways = [*own, *own, *[f"{table}[{i}]" for i, of in scope if table and of == other] * 3]
+        ways += [f"{size} - 1 - {i}" for i in own] + [f"maximum({i} - 1, 0)" for i in own] + [f"{i} + 1" for i in own]
+        ways += [i for i, of in scope if of != size][:1]
+        first = f"{table}[0]" if table else "1"
+        return self.random.choice(ways or ["j", "0", first, f"{size} - 1"]) if self.random.randrange(5) else "j"
+
+    def start(self, size: str, scope: Scope) -> str:
+        """Where a slice begins or ends."""
+        return self.pick(self.index(size, scope), self.index(size, scope), "1", "2")
 
     def array(self, depth: int, scope: Scope) -> str:
         """An array of numbers, whose length is not always the same."""
         i = self.fresh("i")
         bound, size = self.bound(scope)
         row = f"[{self.number(depth - 1, (*scope, (i, size)))} for {i} < {bound}]"
-        start = self.index("n", scope)
+        start, b = self.start("n", scope), self.fresh("b")
         return self.pick(
             row, row, f"m[{self.index('n', scope)}]", f"p[{start}..]", f"p[..{start}]", f"p[{start}..{start} + 2]",
             f"cumsum({row})", "p[c]", "m[c][.., 0]", f"sort({row})", "where(q > 0.0, q, p[c])", "m @ q", "(m @ q)[c]",
             f"q * m[{start}]", f"concat(p[..{start}], q)", f"reverse({row})", f"[v * x for v in {row} if v > 0.2]",
-            f"{{ var w = p; w[{start}..] += {self.number(depth - 2, scope)}; w }}", "sum(m, axis = 1)",
+            f"{{ var {b} = p; {b}[{start}..] += {self.number(depth - 2, scope)}; {b} }}", "sum(m, axis = 1)",
+            f"w[{self.index('k', scope)}]", f"w[.., {self.index('l', scope)}]", f"p[{start}.. by 2]", "u[.. by 2]",
+            f"m[{self.index('n', scope)}] @ w", "(m[c] @ w)[.., 0]", "m[c][0]", f"cumsum({row})[1..]", "(m @ w)[0]",
+            f"w @ u[{self.pick('..', '0..')}]", f"m[{start}..] @ q", f"[v for v in {row}][{start}..]",
+            f"m[{start}.., {self.index('k', scope)}]", f"w[0..{self.start('k', scope)}, 0]", "max(m, axis = 0)",
+            f"[max([{self.number(depth - 3, (*scope, (i, size)))} * v for v in u]) for {i} < {bound} if l > 0]",
+            "[f64(v) for v in argsort(p)]", f"[p[{b}] for {b} in argsort(p)]", "p[[0, 1]]", f"cumsum(m[{start}])",
         )  # fmt: skip
+
+    def matrix(self, depth: int, scope: Scope) -> tuple[str, str, str]:
+        """A matrix, and its sizes."""
+        i, t = self.fresh("i"), self.fresh("t")
+        (rows, columns) = self.random.choice([("n", "k"), ("k", "l"), ("n", "l"), ("k", "n"), ("l", "k")])
+        made = f"[{self.number(depth - 1, (*scope, (i, rows), (t, columns)))} for {i} < {rows}, {t} < {columns}]"
+        known = {
+            ("n", "k"): ["m", "m * x", "[p[i] * q[t] for i, t]"],
+            ("k", "l"): ["w", "m[c] @ w", "w[d[..]][c]"],
+            ("n", "l"): ["m @ w"],
+            ("k", "n"): ["[m[t, i] for i, t]"],
+            ("l", "k"): ["[w[t, i] for i, t]"],
+        }
+        return self.pick(made, made, *known[rows, columns]), rows, columns
 
     def number(self, depth: int, scope: Scope) -> str:
         """A number of the indices around."""
         leaves = [
-            f"p[{self.index('n', scope)}]", f"q[{self.index('k', scope)}]",
+            f"p[{self.index('n', scope)}]", f"q[{self.index('k', scope)}]", f"u[{self.index('l', scope)}]",
             f"m[{self.index('n', scope)}, {self.index('k', scope)}]", "x",
+            f"w[{self.index('k', scope)}, {self.index('l', scope)}]",
         ]  # fmt: skip
         if depth <= 0 or (depth < DEPTH and not self.random.randrange(6)):
             return self.random.choice(leaves)
         i, (bound, size) = self.fresh("i"), self.bound(scope)
+        t, (second, other) = self.fresh("t"), self.bound((*scope, (i, size)))
         inside = (*scope, (i, size))
+        twice = (*inside, (t, other))
         s, a = self.fresh("s"), self.fresh("a")
-        of = self.pick("n", "k")
+        of = self.pick("n", "k", "l")
+        vector = VECTORS[of]
 
         def part(inner: bool = False, less: int = 1) -> str:
             return self.number(depth - less, inside if inner else scope)
 
+        def changed() -> str:
+            """Loops that change a matrix."""
+            made, rows, columns = self.matrix(depth - 1, scope)
+            row, column = self.index(rows, twice), self.index(columns, twice)
+            value = self.number(depth - 2, twice)
+            vectors = f"{VECTORS[columns]} * {self.number(depth - 3, twice)}"
+            change = self.pick(
+                f"{a}[{row}, {column}] {self.pick('+=', '=', '*=')} {value}",
+                f"{a}[{row}] {self.pick('+=', '=')} {vectors}",
+                f"{a}[.., {column}] {self.pick('+=', '=')} {VECTORS[rows]} * {self.number(depth - 3, twice)}",
+                f"{a}[{row}, {self.start(columns, twice)}..] += {value}",
+                f"if {self.number(depth - 3, twice)} > 0.0 {{ {a}[{row}, {column}] {self.pick('+=', '=')} {value} }}",
+            )
+            loops = self.pick(
+                f"for {i} < {bound} {{ for {t} < {second} {{ {change} }} }}",
+                f"for {i} < {bound} {{ let {t} = {self.pick('j', i)}; {change} }}",
+            )
+            return f"{{ var {a} = {made}; {loops}; sum({a} * {a}) }}"
+
         ways = [
             lambda: f"sum({part(True)} for {i} < {bound})",
             lambda: f"sum({part(True, 2)} * {part(False, 2)} for {i} < {bound})",
+            lambda: f"sum({self.number(depth - 2, twice)} for {i} < {bound}, {t} < {second})",
             lambda: f"({part()} * {part(less=2)})",
             lambda: f"({part()} + {part(less=2)})",
             lambda: f"tanh({part()})",
             lambda: f"(if {part(less=2)} > {part(less=3)} {{ {part()} }} else {{ {part(less=2)} }})",
+            lambda: f"(if j < {of} and j >= 0 {{ {vector}[j] * {part(less=2)} }} else {{ {part(less=2)} }})",
             lambda: f"where({part(less=3)} > 0.1, {part()}, {part(less=2)})",
             lambda: f"sum({self.array(depth - 1, scope)})",
             lambda: f"{{ let {a} = {self.array(depth - 1, scope)}; if len({a}) > 0 {{ max({a}) }} else {{ 0.5 }} }}",
+            lambda: (
+                f"{{ let {a} = {self.array(depth - 1, scope)}; sum({a}[{i}] * {part(True, 2)} for {i} < len({a})) }}"
+            ),
             lambda: f"{{ var {s} = x; for {i} < {bound} {{ {s} += {part(True)} }}; {s} }}",
             lambda: f"{{ var {s} = x; for {i} < {bound} {{ {s} = sin({s}) + {part(True)} }}; {s} }}",
+            lambda: (
+                f"{{ var {s} = x; for {i} < {bound} {{ for {t} < {second}"
+                f" {{ {s} {self.pick('+=', '= x *')} {self.number(depth - 2, twice)} }} }}; {s} }}"
+            ),
+            lambda: (
+                f"{{ var {s} = x; for {i} < {bound} {{ {s} = sin({s}) + sum({self.array(depth - 2, inside)}) }}; {s} }}"
+            ),
             lambda: (
                 f"{{ var {s} = x; for {i} < {bound} {{ if {s} > {part(True, 2)} {{ {self.pick('break', 'continue')} }};"
                 f" {s} += {part(True, 2)} }}; {s} }}"
@@ -115,26 +196,60 @@ class _Writer:
             lambda: (
                 f"{{ let {a} = {self.array(depth - 1, scope)}; if len({a}) > 1 {{ {a}[argmax({a})] }} else {{ x }} }}"
             ),
-            lambda: f"fold(|v, w| tanh(v * w), {part(less=2)}, {self.array(depth - 2, scope)})",
+            lambda: f"fold(|v, y| tanh(v * y), {part(less=2)}, {self.array(depth - 2, scope)})",
             lambda: (
-                f"{{ var {a} = m; for {i} < {bound} {{ {a}[{self.index('n', inside)}, {self.index('k', inside)}]"
-                f" {self.pick('+=', '=', '*=')} {part(True)} }}; sum({a} * m) }}"
+                f"{{ let ({s}, {a}) = scan(|v, y| (sin(v) + y, v * y), x, {self.array(depth - 2, scope)});"
+                f" {s} + sum({a}) }}"
             ),
-            lambda: (
-                f"{{ var {a} = m; for {i} < {bound} {{ {a}[{self.index('n', inside)}] = q * {part(True)} }};"
-                f" sum({a} * {a}) }}"
-            ),
+            lambda: f"first_above({self.array(depth - 1, scope)}, {part(less=3)})",
+            changed,
+            changed,
             lambda: (
                 f"{{ var {i} = 0; var {s} = x; while {i} < {bound} {{ {s} = {s} * 0.5 + {part(True, 2)}; {i} += 1 }};"
                 f" {s} }}"
             ),
             lambda: (
                 f"{{ var {a} = zeros({of}); for {i} < {bound} {{ {a}[{self.index(of, inside)}] += {part(True)} }};"
-                f" sum({a} * {'p' if of == 'n' else 'q'}) }}"
+                f" sum({a} * {vector}) }}"
             ),
             lambda: (
-                f"{{ var {a} = {'p' if of == 'n' else 'q'}; for {i} < {bound} {{ if {part(True, 3)} > 0.0"
+                f"{{ var {a} = {vector}; for {i} < {bound} {{ if {part(True, 3)} > 0.0"
                 f" {{ {a}[{self.index(of, inside)}] = {part(True, 2)} }} }}; sum({a} * {a}) }}"
+            ),
+            lambda: (
+                f"{{ var {a} = {vector}; for {i} < {bound} {{ for {t} < {second}"
+                f" {{ {a}[{self.index(of, twice)}] {self.pick('+=', '=')} {self.number(depth - 2, twice)} }} }};"
+                f" sum({a} * {vector}) }}"
+            ),
+            lambda: (
+                f"{{ let {a} = [Pair({vector}[{i}], {part(True, 2)}) for {i} < {of}];"
+                f" sum({a}[{self.index(of, inside)}].{self.pick('first', 'second')} * {part(True, 2)}"
+                f" for {i} < {bound}) }}"
+            ),
+            lambda: (
+                f"{{ let {a} = [v as Idx<n> for v in c];"
+                f" sum(pick(p, {a}[{self.index('k', inside)}]) * {part(True, 2)} for {i} < {bound}) }}"
+            ),
+            lambda: (
+                f"{{ var {a}: List<f64> = Nil; for {i} < {bound} {{ {a} = Cons({part(True, 2)}, {a}) }}; total({a}) }}"
+            ),
+            lambda: f"f64(sum([f32({part(True, 2)}) for {i} < {bound}]))",
+            lambda: (
+                f"{{ let {a} = [i64({part(True, 2)}) for {i} < {bound}];"
+                f" sum({self.pick('p', 'q')}[{a}[{i}]] * x for {i} < {bound}) }}"
+            ),
+            lambda: (
+                f"{{ let {a} = [p[{i}] * q[{t}] * u[{s}] for {i} < n, {t} < k, {s} < l];"
+                f" sum({a}[{self.index('n', twice)}, {self.index('k', twice)}, {self.index('l', twice)}]"
+                f" for {i} < {bound}, {t} < {second}) }}"
+            ),
+            lambda: (
+                f"{{ let {a} = [{vector}[{i} + {t}] * {part(True, 3)} for {i} < {of} - 1, {t} < 2];"
+                f" sum({a}[{self.index(of, scope)}]) }}"
+            ),
+            lambda: (
+                f"{{ let {a} = {self.matrix(depth - 1, scope)[0]};"
+                f" sum(max({a}[{i}]) for {i} < len({a}) if len({a}[{i}]) > 0) }}"
             ),
         ]
         return self.random.choice(ways)()
@@ -159,9 +274,9 @@ def wrong_at_an_edge(text: str) -> Disagreement | None:
         return Disagreement("compile", "a program that compiles", f"{e.diagnostics[0].code} {e.diagnostics[0].message}")
     except Exception as e:
         return Disagreement("compile", "a program that compiles", f"{type(e).__name__}: {e}")
-    for number, (n, k, outside) in enumerate(product(SIZES, SIZES, (False, True))):
+    for number, (sizes, outside) in enumerate(product(SIZES, (False, True))):
         rng = np.random.default_rng(number)
-        args = arguments(rng, n, k, outside)
+        args = arguments(rng, sizes, outside)
         try:
             found = _difference(runs, args)
             if found is not None and all(_difference(runs, _nearby(rng, args)) for _ in range(3)):
@@ -171,15 +286,18 @@ def wrong_at_an_edge(text: str) -> Disagreement | None:
     return None
 
 
-def arguments(rng: np.random.Generator, n: int, k: int, outside: bool) -> list[Any]:
+def arguments(rng: np.random.Generator, sizes: tuple[int, int, int], outside: bool) -> list[Any]:
     """Sizes and arguments of `main`. outside: whether about a fourth of the indices are out of range."""
+    n, k, l = sizes
 
     def indices(count: int, size: int) -> np.ndarray:
         found = rng.integers(0, max(size, 1), count)
         return np.where(rng.random(count) < 0.25, rng.choice(OUTSIDE, count), found) if outside else found
 
-    floats = [rng.standard_normal(n), rng.standard_normal(k), rng.standard_normal((n, k)), float(rng.standard_normal())]
-    return [n, k, *floats, int(rng.integers(0, 4)), indices(k, n), indices(n, k)]
+    normal = rng.standard_normal
+    floats = [normal(n), normal(k), normal((n, k)), float(normal())]
+    number = int(rng.choice((0, 1, 2, 3, 5, *OUTSIDE)) if outside else rng.integers(0, 4))
+    return [n, k, l, *floats, number, indices(k, n), indices(n, k), normal(l), normal((k, l))]
 
 
 def _nearby(rng: np.random.Generator, args: Sequence[Any]) -> list[Any]:
@@ -189,4 +307,5 @@ def _nearby(rng: np.random.Generator, args: Sequence[Any]) -> list[Any]:
 
 def _difference(runs: Mapping[str, Run], args: Sequence[Any]) -> Disagreement | None:
     (_, expected), (way, found) = [(way, outcome_of(run, args)) for way, run in runs.items()]
-    return None if alike(expected, found) else Disagreement(way, expected, found)
+    refused = isinstance(expected, str) and isinstance(found, str) and found != UNSAFE  # one of several refusals
+    return None if refused or alike(expected, found) else Disagreement(way, expected, found)

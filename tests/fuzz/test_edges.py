@@ -20,6 +20,23 @@ FOUND = {
     "a row that no iteration looks at": "{ var s = x; for i < k { s = sin(s) + q[i] * sum(cumsum(m[j])) }; s }",
     "the first row of none": "{ var s = x; for i < n { s = sin(s) + p[i] * sum(cumsum(m[0])) }; s }",
     "a part that no iteration looks at": ("{ var s = x; for i < k { s = sin(s) + q[i] * sum(concat(p[..j], q)) }; s }"),
+    "an element of what is as long as was checked for no iteration": (
+        "{ var s = x; for t < l { let g = [sin(p[1]) * p[i] for i < n - 2]; s = sin(s) + sum(g) + sum(sin(g)) }; s }"
+    ),
+    "elements behind a number that was checked as a size for no iteration": (
+        "if j < 9 { var s = x; for t < l { let z = [x * f64(i) for i < j]; s = sin(s) + sum(z * z)"
+        " + sum(cumsum([p[i + j] for i < n - j])) }; s } else { x }"
+    ),
+    "an element that was in range because a size was no negative number": (
+        "{ var b = m; let e = minimum(j, 9); let g = b[0, 0]; b[0, 0] = 1.0; let z = [x * f64(i) for i < e];"
+        " let y = m[e, 0]; y * y + sum(z) + sum(b) }"
+    ),
+    "the cotangent of an element that each term of a sum checks": (
+        "{ let b = [p[i] * q[t] for i < n, t < k]; sum([sum(b[j, r] for i < l) for r < n]) }"
+    ),
+    "what a derivative saves of an element that a sum checks": (
+        "{ var s = x; for i < l { s += { let a = [m[i, i] for t < n]; sum(a[i] * w[j, t] for t < i) } }; s }"
+    ),
     "rows that no iteration needs": "{ var s = 0.0; for i < k { for t < j { s += q[i] * sin(p[c[i]]) } }; s }",
 }
 
