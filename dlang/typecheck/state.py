@@ -189,10 +189,12 @@ class Inference:
         return (w.constraint for w in (*self.watching.get(v, ()), *self.woken) if self.waits(w))
 
     def wait_only_for(self, pending: list[Waiting]) -> None:
-        """Lets these constraints wait, and no others."""
+        """Lets these constraints wait, and no others; those that were discharged are tried again."""
+        discharged = [w for w in pending if not self.waits(w)]
         self.waiting = {}
         for w in pending:
             self.keep(w)
+        for w in discharged:
             self.wake(w)
 
     def wake(self, w: Waiting) -> None:
