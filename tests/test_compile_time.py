@@ -871,7 +871,7 @@ def test_what_loops_in_loops_save_passes_through_each_of_them(monkeypatch: pytes
 
 
 def test_loops_in_loops_that_change_an_array_are_compared_with_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What each of d loops writes follows what each of them reads; a write has the ranges that its index depends on."""
+    """Each of d loops writes behind what it reads; a write has the ranges that its index depends on."""
     monkeypatch.setenv("DLANG_CACHE_SIZE", "0")
     found = []
     for depth in (2, 4, 8, 16):

@@ -24,9 +24,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dlang.ir import anf
+from dlang.ir.affine import Knowledge, hull, projected
 from dlang.ir.anf import Array, Axis, Block, Comp, Destination, If, Let, Prim, Read, Reduce, Scalar, Var, fresh, poly
-from dlang.ir.comprehension_queries import extent, surely_total, without_results
-from dlang.ir.substitution import refresh, substitute
+from dlang.ir.comprehension_queries import extent, surely_inside, surely_total, without_results
+from dlang.ir.substitution import Renaming, refresh, substitute
 from dlang.ir.traverse import map_blocks, map_bodies, mentioned, pruned, with_lets, with_op
 from dlang.ir.types import BOOL, I64, dtype_of, type_of
 from dlang.ir.writes import elements, missing
@@ -87,7 +88,7 @@ def _comp(let: anf.Let, op: anf.Comp, given: Sequence[anf.Comp], around: _Around
     """
     extents = _extents(op)
     if extents is None:
-        yield from _sum(let, op)
+        yield from _sum(let, op, around)
         return
     forms = [form for k, form in enumerate(given) if not any(form is other for other in given[:k])]
     masked = _with_masks(given[-1], around)
@@ -112,7 +113,7 @@ def _comp(let: anf.Let, op: anf.Comp, given: Sequence[anf.Comp], around: _Around
     if products_at:
         yield from without_results(let, products_at)
     else:
-        yield from _sum(let, op)
+        yield from _sum(let, op, around)
 
 
 def is_product(op: anf.Comp) -> bool:
@@ -205,7 +206,7 @@ def _added(products: list[_Product], result: anf.Var, like: anf.Let) -> Iterator
     yield anf.Let((result,), slice.over(kept, _Factor(frozenset(kept), [total]), code, into, "t").lets[0].op, like.span)
 
 
-def _sum(let: anf.Let, op: anf.Comp) -> Iterator[anf.Let]:
+def _sum(let: anf.Let, op: anf.Comp, around: _Around) -> Iterator[anf.Let]:
     """A comprehension that stays one: its guards are left out if it adds up more values than it gives."""
     slice = _Slice(op, {axis.var: anf.poly(0) for axis in op.axes})
     first, destination = (op.body.results[0], op.destinations[0]) if len(op.destinations) == 1 else (None, None)
@@ -217,7 +218,7 @@ def _sum(let: anf.Let, op: anf.Comp) -> Iterator[anf.Let]:
     if any(entry.mentions(computed) for entry in destination.index):  # which is not among the code of the value
         yield let
         return
-    if (part := _part(let, op, destination)) is None:
+    if (part := _part(let, op, destination, around)) is None:
         yield let
         return
     total, store = part
@@ -229,10 +230,11 @@ def _sum(let: anf.Let, op: anf.Comp) -> Iterator[anf.Let]:
     yield from store
 
 
-def _part(let: anf.Let, op: anf.Comp, d: anf.Reduce) -> tuple[anf.Let, list[anf.Let]] | None:
+def _part(let: anf.Let, op: anf.Comp, d: anf.Reduce, around: _Around) -> tuple[anf.Let, list[anf.Let]] | None:
     """A sum over an array of just the elements that its points reach, and what adds these to the array.
 
-    The array may be far larger than what is added to it in one iteration of a loop. None if the elements are no box.
+    The array may be far larger than what is added to it in one iteration of a loop. An element that is in range only
+    because a point has checked it is added to only if there is such a point. None if the elements are no box.
     """
     kept = [axis for axis in op.axes if any(e.mentions((axis.var,)) for e in d.index)]
     if elements(kept, d.shape, d.index) is not None:
@@ -241,14 +243,20 @@ def _part(let: anf.Let, op: anf.Comp, d: anf.Reduce) -> tuple[anf.Let, list[anf.
     if not shape or len(shape) < len(kept) or any(size.mentions(a.var for a in op.axes) for size in shape):
         return None
     part = anf.fresh(let.vars[0].name, type_of(dtype_of(let.vars[0]), shape))
-    compact = anf.Reduce(shape, tuple([anf.poly(axis.var) for axis in kept]))
-    names = {axis.var: anf.fresh(axis.var.name, axis.var.type) for axis in kept}
     value = anf.fresh("t", anf.Scalar(dtype_of(part)))
-    read = anf.Let((value,), anf.Read(part, tuple(map(anf.poly, names.values()))))
-    axes = tuple([replace(axis, var=names[axis.var]) for axis in kept])
-    to = replace(d, index=tuple([substitute(e, names) for e in d.index]))
-    store = anf.Let(let.vars, anf.Comp(axes, anf.Block((read,), (value,)), (to,)), let.span)
-    return anf.Let((part,), replace(op, destinations=(compact,)), let.span), [store]
+    index = tuple([anf.poly(axis.var) for axis in kept])
+    store = anf.Comp(tuple(kept), anf.Block((anf.Let((value,), anf.Read(part, index)),), (value,)), (d,))
+    if not surely_inside(store, around.indices):
+        known = Knowledge()
+        known.note_sizes([part.type, anf.Array("f64", d.shape)])
+        known = known.within(around.indices)
+        box = hull(op.axes, known.within(op.axes))
+        points = None if box is None else projected(op.axes, {axis.var for axis in kept}, box, known)
+        if points is None:
+            return None
+        store = replace(store, axes=tuple(points))
+    total = anf.Let((part,), replace(op, destinations=(anf.Reduce(shape, index),)), let.span)
+    return total, [anf.Let(let.vars, Renaming({}, renew=True).op(store), let.span)]
 
 
 @dataclass(slots=True)

@@ -90,7 +90,7 @@ class _Writer:
         return self.random.choice(ways or ["j", "0", first, f"{size} - 1"]) if self.random.randrange(5) else "j"
 
     def start(self, size: str, scope: Scope) -> str:
-        """Where a slice begins or ends."""
+        """Gives the place at which a slice begins or ends."""
         return self.pick(self.index(size, scope), self.index(size, scope), "1", "2")
 
     def array(self, depth: int, scope: Scope) -> str:
@@ -256,7 +256,7 @@ class _Writer:
 
 
 def wrong_at_an_edge(text: str) -> Disagreement | None:
-    """What is wrong with a program or its gradient, where sizes are 0 or 1, or indices wrong; None if nothing is."""
+    """Finds what is wrong with a program or its gradient at small sizes and wrong indices; None if nothing is."""
     checked = check(Source("program.dl", text + GRADIENT))
     if mistakes := errors_of(checked):
         refused = mistakes[0].code == "E0801"  # what is known to be outside of an array

@@ -37,6 +37,9 @@ FOUND = {
     "what a derivative saves of an element that a sum checks": (
         "{ var s = x; for i < l { s += { let a = [m[i, i] for t < n]; sum(a[i] * w[j, t] for t < i) } }; s }"
     ),
+    "elements that sums of nothing would be added to": (
+        "{ let a = [{ let b = [q[t] for i < k]; sum(b[i] * q[t] for i < k) } for s < k, t < l]; sum(a * a) }"
+    ),
     "rows that no iteration needs": "{ var s = 0.0; for i < k { for t < j { s += q[i] * sin(p[c[i]]) } }; s }",
 }
 
