@@ -149,9 +149,9 @@ class Facts(Generic[A]):
         for v in atoms:
             if v in self.floors:
                 dividend, divisor = self.floors[v]
-                ratio = _ratio(p.coefficient(v), divisor)
-                if ratio is not None and ratio < 0:
-                    worst = p.without(v) + dividend * Poly[A]({(): ratio})
+                times = ratio(p.coefficient(v), divisor)
+                if times is not None and times < 0:
+                    worst = p.without(v) + dividend * Poly[A]({(): times})
                     if divisor.constant and all(isinstance(x, int) for x in p.terms.values()):  # then p > -1 is enough
                         worst = worst + Poly[A]({(): 1 - Fraction(1) / divisor.constant})
                     return self.proves_nonnegative(worst, depth + 1, room)
@@ -256,8 +256,8 @@ def _is_less(p: Poly[A], q: Poly[A]) -> bool:
     return gap is not None and gap >= 0
 
 
-def _ratio(p: Poly[A], q: Poly[A]) -> Fraction | None:
-    """The number c with p = c·q, if there is one."""
+def ratio(p: Poly[A], q: Poly[A]) -> Fraction | None:
+    """Returns the number c with p = c·q, if there is one; q is not 0."""
     monomial, c = next(iter(q.terms.items()))
-    ratio = Fraction(p.terms.get(monomial, 0)) / c
-    return ratio if p == q * Poly[A]({(): ratio}) else None
+    times = Fraction(p.terms.get(monomial, 0)) / c
+    return times if p == q * Poly[A]({(): times}) else None

@@ -22,6 +22,7 @@ from dlang.ad.determinants import cofactors_in_products
 from dlang.ad.expand import expand_innermost
 from dlang.ad.limits import with_limits
 from dlang.ad.residuals import Residuals
+from dlang.ir.accesses import verify_accesses
 from dlang.ir.anf import Derivative, Function, Program, StopGradient, early_name
 from dlang.ir.errors import IRError
 from dlang.ir.sharing import verify_sharing
@@ -347,6 +348,7 @@ def verified(program: Program, maker: str, since: Program | None = None, ownersh
     with timed("verify"):
         try:
             verify_program(program, ownership, since)
+            verify_accesses(program, since)
         except IRError as error:
             raise IRError(f"{maker} made an ill-formed program: {error}") from None
     return program

@@ -18,8 +18,10 @@ from dlang.diagnostics import DlangError, Source
 from dlang.driver import Request, check, errors_of, lower
 from dlang.host.effects import Host
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import Program, poly
+from dlang.ir.accesses import Access, unproven
+from dlang.ir.anf import Function, Program, poly
 from dlang.runtime.engine import Engine
+from dlang.typecheck.core import FnDecl
 from tests.fuzz.compare import Disagreement, Run, alike, outcome_of
 
 PARAMETERS = "p: f64[n], q: f64[k], m: f64[n, k], x: f64, j: i64, c: i64[k], d: i64[n], u: f64[l], w: f64[k, l]"
@@ -264,6 +266,8 @@ def wrong_at_an_edge(text: str) -> Disagreement | None:
     decl = checked.module.functions["both"]
     stages: dict[str, Program] = {}
     try:
+        if found := _moved(checked.module.functions["main"]):
+            return found
         request = Request(decl, dict.fromkeys(decl.variables, poly(0)))
         program, (entry,) = lower([request], verify=True, observe=stages.__setitem__)
         runs: dict[str, Run] = {
@@ -284,6 +288,28 @@ def wrong_at_an_edge(text: str) -> Disagreement | None:
         except Exception as e:
             return Disagreement("run", "a program that runs", f"{type(e).__name__}: {e}")
     return None
+
+
+def _moved(decl: FnDecl) -> Disagreement | None:
+    """Finds an access of a value that is proven to be in range as it is written, and not behind a pass.
+
+    It is at sizes, axes and indices of loops alone, or at a number whose check may not have been made.
+    """
+    first: list[Access] | None = None
+    last: dict[str, Function] = {}
+    found: list[Disagreement] = []
+
+    def observe(name: str, program: Program) -> None:
+        nonlocal first, last
+        others = [f for f in program.functions.values() if last.get(f.name) is not f]
+        accesses = [a for f in others for a in unproven(f) if a.plain or a.conditional]
+        first = accesses if first is None else first
+        last = program.functions
+        if accesses and not first:
+            found.append(Disagreement("access", f"index {accesses[0].entry} in range after {name}", "not proven"))
+
+    lower([Request(decl, dict.fromkeys(decl.variables, poly(0)))], observe=observe)
+    return next(iter(found), None)
 
 
 def arguments(rng: np.random.Generator, sizes: tuple[int, int, int], outside: bool) -> list[Any]:

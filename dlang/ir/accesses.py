@@ -1,0 +1,568 @@
+"""Proves that accesses are in range where they stand, and finds those that rely on a check that may not have been made.
+
+Known at a place of a function: the sizes of arrays are no negative numbers; an axis and the index of a loop lie between
+their bounds, and there is one where the body runs; a check holds behind it; an arm of a branch knows the condition.
+Arithmetic of i64s is a polynomial where it cannot wrap. A check that stands in front of the loop that it is for holds
+if there is no iteration: `(0 <= j and j < n) or k <= 0`. What it certifies is in range only where k > 0 follows, as it
+does inside of that loop; an access at such a number anywhere else may be outside of its array.
+
+The proof is a search for the worst case of one variable after another. It is not complete: what it can't prove may be
+in range by what a derivative saved, or by what the iterations before have done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import ceil, floor
+
+from dlang.inequalities import ratio
+from dlang.ir import anf
+from dlang.ir.affine import Knowledge
+from dlang.ir.anf import Assert, Atom, Lit, Prim, Size, Var, poly
+from dlang.ir.errors import IRError
+from dlang.ir.printer import print_let
+from dlang.ir.traverse import walk
+from dlang.ir.types import I64, array_type
+from dlang.ops.primitives import GAPS, OPPOSITE
+from dlang.polynomials import Poly, TooManyTerms
+
+GOALS = 300  # of a search
+DEPTH = 7  # of a search: variables that are replaced one in another
+ENDS = 8  # of an element of an array: bounds that are kept
+FAR = 2**62  # a bound beyond it says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An access of which it is not proven that it is in range: an entry of its index, and the size of that axis.
+
+    conditional: whether it relies on a check that may not have been made. plain: whether only sizes, axes and indices
+    of loops are in it.
+    """
+
+    let: anf.Let
+    entry: Size
+    size: Size
+    conditional: bool
+    plain: bool
+
+
+def verify_accesses(program: anf.Program, since: anf.Program | None = None) -> None:
+    """Raises IRError if an access relies on a check that may not have been made.
+
+    since: a program of which that is known; functions that are its own are not looked at again.
+    """
+    kept = {} if since is None else since.functions
+    for function in program.functions.values():
+        if kept.get(function.name) is function or not _has_conditional_checks(function.body):
+            continue
+        for access in unproven(function):
+            if access.conditional:
+                where = f" ({access.let.span!r})" if access.let.span is not None else ""
+                raise IRError(
+                    f"{function.name}: the index {access.entry} relies on a check that may not have been made{where}\n"
+                    f"{print_let(access.let)}"
+                )
+
+
+def _has_conditional_checks(body: anf.Block) -> bool:
+    """Tells whether some check certifies a number and may hold by one of several conditions."""
+    lets = list(walk(body))
+    return any(isinstance(let.op, Prim) and let.op.name == "or" for let in lets) and any(
+        isinstance(let.op, Assert) and let.vars for let in lets
+    )
+
+
+def unproven(function: anf.Function) -> list[Access]:
+    """The accesses of a function that are not proven to be in range where they stand."""
+    walker = _Walk(_Known(Knowledge.of(function)))
+    walker.block(function.body)
+    return walker.found
+
+
+# ---- what is known ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Either:
+    """One of two conditions holds (`holds`), or fails."""
+
+    one: Atom
+    other: Atom
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """Between which bounds the elements of an array of i64s lie. axes: what the bounds call the entries of an index."""
+
+    axes: tuple[Var, ...]
+    lows: tuple[Size, ...]
+    highs: tuple[Size, ...]
+
+    def at(self, index: Sequence[Size]) -> tuple[tuple[Size, ...], tuple[Size, ...]]:
+        """The bounds of one element."""
+        env = dict(zip(self.axes, index, strict=True))
+        return tuple([p.substitute(env.get) for p in self.lows]), tuple([p.substitute(env.get) for p in self.highs])
+
+
+_Mark = tuple[int, int, dict[_Either, None], dict[tuple[Size, Size], None], dict[Size, None]]
+
+
+@dataclass(slots=True)
+class _Known:
+    """The facts that hold at a place of a function.
+
+    opened: the variables that are polynomials of others. wrapping: those that would be if their arithmetic cannot wrap;
+    reopened: those of them of which that was found out later. open: alternatives of which neither is refuted. unequal:
+    pairs that are not equal. goals: how many the search may still try.
+    """
+
+    ranges: Knowledge
+    definitions: dict[Var, anf.Op] = field(default_factory=dict)
+    opened: dict[Var, Size] = field(default_factory=dict)
+    wrapping: dict[Var, Size] = field(default_factory=dict)
+    open: dict[_Either, None] = field(default_factory=dict)
+    unequal: dict[tuple[Size, Size], None] = field(default_factory=dict)
+    reopened: list[Var] = field(default_factory=list)
+    goals: int = 0
+
+    def of(self, atom: Atom) -> Size:
+        return self.number(poly(atom))
+
+    def number(self, p: Size) -> Size:
+        """A polynomial in variables that stand for themselves."""
+        return p.substitute(self.opened.get)
+
+    def mark(self) -> _Mark:
+        ranges = self.ranges
+        return ranges.facts.mark(), len(self.reopened), dict(self.open), dict(self.unequal), dict(ranges.nonnegative)
+
+    def undo(self, mark: _Mark) -> None:
+        """Forgets what was learned since a mark."""
+        facts, reopened, self.open, self.unequal, self.ranges.nonnegative = mark
+        self.ranges.facts.undo(facts)
+        for v in self.reopened[reopened:]:
+            del self.opened[v]
+        del self.reopened[reopened:]
+
+    # ---- conditions ----
+    def learn(self, condition: Atom, holds: bool = True) -> None:
+        """Learns what follows from a condition that holds, or does not."""
+        match self.definitions.get(condition) if isinstance(condition, Var) else None:
+            case Prim("not", (a,)):
+                self.learn(a, not holds)
+            case Prim(("and" | "or") as name, (a, b)):
+                if (name == "and") == holds:
+                    self.learn(a, holds)
+                    self.learn(b, holds)
+                else:
+                    self.open[_Either(a, b, holds)] = None
+                    self.settle()
+            case Prim(name, (a, b)) if name in OPPOSITE and a.type == I64:
+                x, y = self.of(a), self.of(b)
+                order = name if holds else OPPOSITE[name]
+                if order == "ne":
+                    self.unequal[x, y] = None
+                    self.settle()
+                for gap in _gaps(order, x, y):
+                    self.fact(gap)
+            case _:
+                pass
+
+    def refuted(self, condition: Atom, holds: bool) -> bool:
+        """Tells whether a condition cannot hold; with `holds` false, whether it has to."""
+        if isinstance(condition, Lit):
+            return bool(condition.value) != holds
+        match self.definitions.get(condition):
+            case Prim("not", (a,)):
+                return self.refuted(a, not holds)
+            case Prim(("and" | "or") as name, (a, b)):
+                one, other = self.refuted(a, holds), self.refuted(b, holds)
+                return (one or other) if (name == "and") == holds else (one and other)
+            case Prim(name, (a, b)) if name in OPPOSITE and a.type == I64:
+                x, y = self.of(a), self.of(b)
+                order = name if holds else OPPOSITE[name]
+                if order == "ne":
+                    return x == y
+                return any(self.ranges.at_least_zero(-gap - 1) for gap in _gaps(order, x, y))
+            case _:
+                return False
+
+    def settle(self) -> None:
+        """Learns what follows of alternatives, now that more is known."""
+        before = -1
+        while before != (before := len(self.open) + len(self.unequal)):
+            for either in list(self.open):
+                for refuted, left in ((either.one, either.other), (either.other, either.one)):
+                    if either in self.open and self.refuted(refuted, either.holds):
+                        del self.open[either]
+                        self.learn(left, either.holds)
+            for x, y in list(self.unequal):
+                for gap in (x - y, y - x):
+                    if (x, y) in self.unequal and self.ranges.at_least_zero(self.number(gap)):
+                        del self.unequal[x, y]
+                        self.fact(self.number(gap) - 1)
+
+    def fact(self, p: Size) -> None:
+        """Learns p >= 0, as bounds of the variables in it."""
+        facts, bounded = self.ranges.facts, False
+        for v in sorted(dict.fromkeys(p.atoms()), key=lambda v: -v.serial):
+            c = p.terms.get((v,))
+            others = p.without(v) if c in (1, -1) else None
+            if others is None or others.mentions((v,)):
+                continue
+            match self.definitions.get(v):
+                case Prim(("minimum" | "maximum") as name, args):
+                    ways = [others + self.of(a) if c == 1 else others - self.of(a) for a in args]
+                    if (name == "minimum") == (c == 1):
+                        for way in ways:
+                            self.fact(way)
+                    else:
+                        for way, refuted in (ways, ways[::-1]):
+                            if self.ranges.at_least_zero(-refuted - 1):
+                                self.fact(way)
+                case _:
+                    pass
+            if c == 1 and others.constant is not None and others.constant <= 0:
+                facts.size(v)
+            facts.narrow(v, (-others,) if c == 1 else (), () if c == 1 else (others + 1,))
+            bounded = True
+        if not bounded:
+            self.ranges.nonnegative[p] = None
+
+    # ---- arithmetic ----
+    def between(self, v: Var, lows: Sequence[Size], highs: Sequence[Size]) -> None:
+        """Learns that v lies between its bounds, and that they leave it a place: the code that runs has one."""
+        lows, highs = tuple(map(self.number, lows)), tuple(map(self.number, highs))
+        for low in lows:
+            for high in highs:
+                gap = high - low
+                if gap.constant is None and not self.ranges.positive(gap):
+                    self.fact(gap - 1)
+                if len(gap.terms) == 1:
+                    ((factors, c),) = gap.terms.items()
+                    if len(factors) > 1 and c > 0 and all(self.ranges.at_least_zero(poly(f)) for f in factors):
+                        for factor in factors:
+                            self.fact(poly(factor) - 1)
+        self.ranges.facts.between(v, lows, highs)
+
+    def define(self, v: Var, op: Prim) -> None:
+        """Notes what the result of a primitive is."""
+        self.definitions[v] = op
+        if v.type != I64:
+            return
+        facts = self.ranges.facts
+        numbers = [self.of(a) for a in op.args if a.type == I64]
+        match op.name, numbers:
+            case "add", (x, y):
+                self.exact(v, x + y)
+            case "sub", (x, y):
+                self.exact(v, x - y)
+            case "neg", (x,):
+                self.exact(v, -x)
+            case "mul", (x, y):
+                with suppress(TooManyTerms):
+                    self.exact(v, x * y)
+            case "mod", (_, y) if y.constant is not None and y.constant > 0:
+                facts.narrow(v, (poly(0),), (y,))
+            case "floordiv", (x, y):
+                self.divide(v, x, y)
+            case "shift_right", (x, y) if isinstance(y.constant, int) and 0 <= y.constant < 62:
+                self.divide(v, x, poly(2**y.constant))
+            case "minimum", _:
+                self.one_of(v, numbers, (), numbers)
+            case "maximum", _:
+                self.one_of(v, numbers, numbers, ())
+            case "select", _:
+                self.one_of(v, numbers)
+            case _:
+                pass
+
+    def exact(self, v: Var, p: Size) -> None:
+        """Notes that v is p, if that does not wrap."""
+        (self.opened if self.ranges.exact(p) else self.wrapping)[v] = p
+
+    def divide(self, v: Var, dividend: Size, divisor: Size) -> None:
+        """Notes v = dividend // divisor, if that is positive."""
+        facts = self.ranges.facts
+        if self.ranges.positive(divisor):
+            facts.floors[v] = dividend, divisor
+            if self.ranges.at_least_zero(dividend):
+                facts.size(v)
+
+    def one_of(self, v: Var, numbers: Sequence[Size], lows: Sequence[Size] = (), highs: Sequence[Size] = ()) -> None:
+        """Notes that v is one of some numbers, at least `lows` and at most `highs`."""
+        facts = self.ranges.facts
+        ends = [facts.ends(p) for p in numbers]
+        low, high = floor(min(e[0] for e in ends)), ceil(max(e[1] for e in ends))
+        if low >= 0:
+            facts.size(v)
+        facts.narrow(v, (poly(low), *lows), (poly(high + 1), *[p + 1 for p in highs]))
+
+    def reconsider(self) -> None:
+        """Learns what follows of arithmetic, now that more is known: some that could have wrapped has not."""
+        self.settle()
+        facts = self.ranges.facts
+        for v, p in self.wrapping.items():
+            if v not in self.opened and v in facts.bounds and self.ranges.exact(p := self.number(p)):
+                lows, highs = facts.bounds[v]
+                self.opened[v] = p
+                self.reopened.append(v)
+                for low in lows:
+                    self.fact(p - self.number(low))
+                for high in highs:
+                    self.fact(self.number(high) - p)
+
+    # ---- proofs ----
+    def proves(self, p: Size) -> bool:
+        """Tells whether p >= 0 follows."""
+        self.goals = GOALS
+        return self.search(p, 0)
+
+    def search(self, p: Size, depth: int) -> bool:
+        """Tells whether p >= 0 in the worst case of one of its variables, each of them and of its bounds in turn."""
+        if p.constant is not None or self.ranges.at_least_zero(p):
+            return p.constant is None or p.constant >= 0
+        if depth > DEPTH or self.goals <= 0:
+            return False
+        self.goals -= 1
+        for v in sorted(dict.fromkeys(p.atoms()), key=lambda v: -v.serial):
+            try:
+                c, others = p.coefficient(v), p.without(v)
+                if (sign := self.sign(c)) and self.worst(v, c, others, sign, depth + 1):
+                    return True
+            except (ValueError, TooManyTerms):  # a square, or no polynomial that is worth it
+                continue
+        return False
+
+    def worst(self, v: Var, c: Size, others: Size, sign: int, depth: int) -> bool:
+        """Tells whether others + c · v >= 0 in the worst case of v; sign: that of c."""
+
+        def is_true_of(value: Size) -> bool:
+            return self.search(others + c * self.number(value), depth)
+
+        match self.definitions.get(v):
+            case Prim("select", (condition, x, y)):
+                if all(
+                    self.supposing(condition, holds, is_true_of, self.of(a)) for a, holds in ((x, True), (y, False))
+                ):
+                    return True
+            case Prim(("minimum" | "maximum") as name, args):
+                ways = (is_true_of(self.of(a)) for a in args)
+                if all(ways) if (name == "minimum") == (sign > 0) else any(ways):
+                    return True
+            case Prim("mod", (_, y)) if self.search(self.of(y) - 1, depth):
+                if is_true_of(poly(0) if sign > 0 else self.of(y) - 1):
+                    return True
+            case _:
+                pass
+        facts = self.ranges.facts
+        if v in facts.floors and self.worst_floor(v, c, others, sign, depth):
+            return True
+        ends = facts.bounds.get(v, ((), ()))[0 if sign > 0 else 1]
+        return any(is_true_of(end) for end in ends)
+
+    def worst_floor(self, v: Var, c: Size, others: Size, sign: int, depth: int) -> bool:
+        """The same of a quotient: divisor · v <= dividend < divisor · (v + 1)."""
+        dividend, divisor = self.ranges.facts.floors[v]
+        times = ratio(c, divisor)  # c · v is this many times divisor · v
+        if sign > 0:
+            if self.search(dividend, depth) and self.search(others, depth):  # v >= 0
+                return True
+            dividend = dividend - divisor + 1
+        elif self.search(dividend, depth) and self.search(others + c * dividend, depth):  # v <= dividend
+            return True
+        if times is not None and self.search(others + dividend * Poly[Var]({(): times}), depth):
+            return True
+        n = divisor.constant
+        return n is not None and self.search(others * Poly[Var]({(): n}) + c * dividend, depth)
+
+    def supposing(self, condition: Atom, holds: bool, is_true_of: Callable[[Size], bool], value: Size) -> bool:
+        """Tells whether something is true of a value where a condition holds, or does not."""
+        mark = self.mark()
+        self.learn(condition, holds)
+        found = is_true_of(value)
+        self.undo(mark)
+        return found
+
+    def sign(self, c: Size) -> int:
+        """1 or -1 if a number is known not to be negative, or not to be positive; else 0."""
+        if c.constant is not None:
+            return 1 if c.constant > 0 else -1
+        return 1 if self.ranges.at_least_zero(c) else -1 if self.ranges.at_least_zero(-c) else 0
+
+    def sides(self, p: Size, inner: Set[Var], sign: int, depth: int = 0) -> list[Size]:
+        """Bounds of p from below (1) or above (-1) that mention none of some variables."""
+        mentioned = [v for v in p.atoms() if v in inner]
+        if not mentioned:
+            return [p]
+        facts = self.ranges.facts
+        low, high = facts.ends(p)
+        end = floor(low) if sign > 0 else ceil(high)
+        found = [poly(end)] if -FAR < end < FAR else []
+        v = max(mentioned, key=lambda v: v.serial)
+        c = p.terms.get((v,))
+        if depth < DEPTH and c in (1, -1) and not (others := p.without(v)).mentions((v,)):
+            for bound in facts.bounds.get(v, ((), ()))[0 if c == sign else 1]:
+                found += self.sides(others + bound if c == 1 else others - bound, inner, sign, depth + 1)
+        return list(dict.fromkeys(found))[:ENDS]
+
+
+def _gaps(order: str, x: Size, y: Size) -> list[Size]:
+    """Lists numbers that are at least 0 where x and y are in an order, or equal; none if they are not equal."""
+    if order == "eq":
+        return [y - x, x - y]
+    sign, less = GAPS.get(order, (0, 0))
+    return [(y - x) * sign + less] if sign else []
+
+
+# ---- the walk --------------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class _Walk:
+    """Goes through a function, block by block. plain: axes, indices of loops, and sizes. conditional: what checks
+    certify that may not have been made. elements: of arrays of i64s."""
+
+    known: _Known
+    plain: set[Var] = field(default_factory=set)
+    conditional: set[Var] = field(default_factory=set)
+    elements: dict[Var, _Elements] = field(default_factory=dict)
+    found: list[Access] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.plain |= self.known.ranges.facts.sizes
+
+    def inside(self, let: anf.Let, index: Sequence[Size], shape: Sequence[Size]) -> None:
+        """Notes the entries of an index that are not proven to be in range."""
+        known = self.known
+        for entry, size in zip(index, shape, strict=False):  # that of a row leaves the last axes out
+            for attempt in (known.settle, known.reconsider):
+                attempt()
+                e, n = known.number(entry), known.number(size)
+                if known.proves(e) and known.proves(n - 1 - e):
+                    break
+            else:
+                conditional = not self.conditional.isdisjoint(entry.atoms())
+                plain = self.plain.issuperset((*e.atoms(), *n.atoms()))
+                self.found.append(Access(let, entry, size, conditional, plain))
+
+    def inner(self, block: anf.Block, condition: Atom | None = None, holds: bool = True) -> None:
+        """Looks at a block of which nothing is known behind it."""
+        mark = self.known.mark()
+        if condition is not None:
+            self.known.learn(condition, holds)
+        self.block(block)
+        self.known.undo(mark)
+
+    def block(self, block: anf.Block) -> None:
+        for let in block.lets:
+            self.let(let)
+
+    def let(self, let: anf.Let) -> None:
+        known, op = self.known, let.op
+        match op:
+            case Prim():
+                known.define(let.vars[0], op)
+            case anf.IndexExpr(size):
+                known.opened[let.vars[0]] = known.number(size)
+            case Assert():
+                self.check(op, let)
+            case anf.Read(array, index):
+                self.inside(let, index, array_type(array).shape)
+                if array in self.elements and let.vars[0].type == I64:
+                    lows, highs = self.elements[array].at([known.number(e) for e in index])
+                    known.ranges.facts.narrow(let.vars[0], lows, tuple([p + 1 for p in highs]))
+            case anf.Update(array, index):
+                self.inside(let, index, array_type(array).shape)
+            case anf.View(array, axes, shape, index):
+                mark = known.mark()
+                for axis, size in zip(axes, shape, strict=True):
+                    self.between(axis, (poly(0),), (size,))
+                self.inside(let, index, array_type(array).shape)
+                known.undo(mark)
+                if (held := self.elements.get(array)) is not None:
+                    self.elements[let.vars[0]] = _Elements(axes, *held.at([known.number(e) for e in index]))
+            case anf.Copy(array) if array in self.elements:
+                self.elements[let.vars[0]] = self.elements[array]
+            case anf.Comp(axes, body, destinations):
+                mark = known.mark()
+                for a in axes:
+                    self.between(a.var, a.lows, a.highs)
+                self.block(body)
+                for d in destinations:
+                    self.inside(let, d.index, d.shape)
+                self.store(op, let)
+                known.undo(mark)
+            case anf.For(index, low, high):
+                mark = known.mark()
+                self.between(index, (low,), (high,))
+                self.block(op.body)
+                known.undo(mark)
+            case anf.While():
+                mark = known.mark()
+                self.block(op.condition)
+                self.inner(op.body, op.condition.results[0])
+                known.undo(mark)
+            case anf.If(condition, then, otherwise):
+                self.inner(then, condition)
+                self.inner(otherwise, condition, False)
+                for v, x, y in zip(let.vars, then.results, otherwise.results, strict=True):
+                    if v.type == I64:
+                        known.define(v, Prim("select", (condition, x, y)))
+            case anf.LinalgOp("argsort", (array,)):
+                self.positions(let.vars[0], array_type(array).shape[0])
+            case anf.Compact(mask):
+                size = known.number(array_type(mask).shape[0])
+                known.ranges.facts.narrow(let.vars[0], (poly(0),), (size + 1,))
+                self.positions(let.vars[1], size)
+            case _:
+                pass
+        self.sizes(let.vars)
+
+    def sizes(self, vars: Sequence[Var]) -> None:
+        """Notes that the sizes of arrays that there are are no negative numbers."""
+        for v in vars:
+            for size in v.type.shape if isinstance(v.type, anf.Array) else ():
+                n = self.known.number(size)
+                if n.atom is not None:
+                    self.known.ranges.facts.size(n.atom)
+                    self.plain.add(n.atom)
+                elif n.constant is None:
+                    self.known.ranges.nonnegative[n] = None
+
+    def between(self, v: Var, lows: Sequence[Size], highs: Sequence[Size]) -> None:
+        self.plain.add(v)
+        self.known.between(v, lows, highs)
+
+    def check(self, op: Assert, let: anf.Let) -> None:
+        """Learns what a check certifies; a number that it certifies is the number that it guards."""
+        known = self.known
+        for guarded, v in zip(op.guarded, let.vars, strict=True):
+            if v.type == I64:
+                known.opened[v] = known.of(guarded)
+            elif guarded in self.elements:
+                assert isinstance(guarded, Var)
+                self.elements[v] = self.elements[guarded]
+        open = len(known.open)
+        known.learn(op.condition)
+        if len(known.open) > open:
+            self.conditional.update(let.vars)
+
+    def positions(self, array: Var, size: Size) -> None:
+        """Notes that the elements of an array are positions below a size."""
+        axis = anf.fresh("i", I64)
+        self.elements[array] = _Elements((axis,), (poly(0),), (self.known.number(size) - 1,))
+
+    def store(self, op: anf.Comp, let: anf.Let) -> None:
+        """Notes between which bounds the i64s lie that a comprehension stores, one at each of its points."""
+        known = self.known
+        local = {v for inner in op.body.lets for v in inner.vars}
+        for v, value, d in zip(let.vars, op.body.results, op.destinations, strict=True):
+            if value.type != I64 or not isinstance(d, anf.Reduce) or d.monoid != "set" or d.into or d.after is not None:
+                continue
+            axes = [e.atom for e in d.index]
+            if len(axes) == len(d.shape) and None not in axes and value not in self.conditional:
+                known.reconsider()
+                p = known.of(value)
+                lows, highs = known.sides(p, local, 1), known.sides(p, local, -1)
+                self.elements[v] = _Elements(tuple([a for a in axes if a is not None]), tuple(lows), tuple(highs))

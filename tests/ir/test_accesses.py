@@ -1,0 +1,111 @@
+"""Accesses are proven to be in range where they stand, and none relies on a check that may not have been made."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlang.diagnostics import Source
+from dlang.driver import Request, check, errors_of, lower
+from dlang.ir.accesses import unproven, verify_accesses
+from dlang.ir.anf import Program, poly
+from dlang.ir.errors import IRError
+from dlang.ir.reader import read_program
+
+IN_FRONT = """
+fn f(n.0: i64, k.1: i64, x.2: f64[n.0], y.3: f64[k.1], j.4: i64) -> (r.5: f64) {{
+  low.10: bool = le(0, j.4)
+  high.11: bool = lt(j.4, n.0)
+  in.12: bool = and(low.10, high.11)
+  none.13: bool = le(k.1, 0)
+  holds.14: bool = or({condition})
+  ok.15: i64 = check holds.14 "E0801" ("index ", "", "") (j.4) for (j.4)
+  {before}
+  s.16: f64 = {loop} {{
+    t.18: f64 = {inside}
+    {end}
+  }} {to}
+  yield s.16
+}}
+"""
+SUM = {"loop": "comp i.17 in 0..k.1", "end": "yield t.18", "to": "to keep [] [] sum"}
+LOOP = {"loop": "for i.17 in 0..k.1 (s.19: f64 = 0.0)", "end": "u.20: f64 = add(s.19, t.18)\n yield u.20", "to": ""}
+
+
+EITHER = "in.12, none.13"
+
+
+def checked_in_front(inside: str, before: str = "", condition: str = EITHER, loop: dict[str, str] = SUM) -> None:
+    verify_accesses(read_program(IN_FRONT.format(inside=inside, before=before, condition=condition, **loop)))
+
+
+@pytest.mark.parametrize("loop", [SUM, LOOP], ids=["sum", "loop"])
+@pytest.mark.parametrize("condition", [EITHER, "none.13, in.12"])
+def test_a_check_that_is_made_for_a_loop_certifies_in_the_loop(loop: dict[str, str], condition: str) -> None:
+    checked_in_front("read x.2[ok.15]", condition=condition, loop=loop)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "a.30: f64 = read x.2[ok.15]",
+        "a.30: f64[n.0] = update x.2[ok.15] = 1.0",
+        "a.30: f64[1] = view p.31 in 0..1 of x.2[ok.15 + p.31]",
+        "a.30: f64 = comp p.31 in 0..n.0 { b.32: f64 = read x.2[ok.15]\n yield b.32 } to keep [] [] sum",
+        "a.30: f64[n.0] = comp p.31 in 0..n.0 { yield 1.0 } to add [n.0] [ok.15]",
+        "a.30: f64 = if none.13 { b.32: f64 = read x.2[ok.15]\n yield b.32 } else { yield 0.0 }",
+    ],
+)
+def test_it_certifies_nothing_in_front_of_the_loop(before: str) -> None:
+    with pytest.raises(IRError, match=r"the index .*ok\.\d+.* relies on a check that may not have been made"):
+        checked_in_front("read x.2[ok.15]", before)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "a.30: f64 = if none.13 { yield 0.0 } else { b.32: f64 = read x.2[ok.15]\n yield b.32 }",
+        "b.31: bool = lt(0, k.1)\n a.30: f64 = if b.31 { b.32: f64 = read x.2[ok.15]\n yield b.32 } else { yield 0.0 }",
+        'check in.12 "E0801" ("no") () for ()\n a.30: f64 = read x.2[ok.15]',
+        "a.30: f64 = comp p.31 in 0..n.0*k.1 { b.33: f64 = read x.2[ok.15]\n yield b.33 } to keep [] [] sum",
+    ],
+)
+def test_it_certifies_where_the_loop_is_known_to_have_iterations(before: str) -> None:
+    checked_in_front("read x.2[ok.15]", before)
+
+
+def test_what_did_not_change_is_not_looked_at_again() -> None:
+    parts = {"inside": "read x.2[ok.15]", "condition": EITHER, **SUM}
+    right = read_program(IN_FRONT.format(before="", **parts))
+    wrong = read_program(IN_FRONT.format(before="a.30: f64 = read x.2[ok.15]", **parts))
+    verify_accesses(Program(dict(wrong.functions)), since=wrong)
+    with pytest.raises(IRError, match="may not have been made"):
+        verify_accesses(wrong, since=right)
+
+
+# each is proven as it is written, with the checks that specialisation makes
+PROVEN = [
+    "fn f(x: f64[n], w: i64, j: i64) = sum(x[j..j + w])",
+    "fn f(x: f64[n], w: size) = [sum(x[i..i + w]) for i < n - w + 1]",
+    "fn f(x: f64[n], s: i64) = sum(x[0..n by s])",
+    "fn f(x: f64[n]) = if n > 2 { x[n // 2] + x[n // 3 + 1] } else { 0.0 }",
+    "fn f(x: f64[n, m]) = [x[i, minimum(maximum(j - 1, 0), m - 1)] for i < n, j < m]",
+    "fn f(x: f64[n]) = { let p = [where(i + 1 < n, i + 1, i) for i < n]; sum(x[p[i]] for i < n) }",
+    "fn f(x: f64[n]) = { let order = argsort(x); [x[order[i]] for i < n] }",
+    "fn f(x: f64[n], m: size) = if m > 0 { [x[i % n] for i < m] } else { [0.0 for i < m] }",
+    "fn f(x: f64[n]) = { var s = 0.0; for i < n { if i != 0 { s += x[i - 1] } }; s }",
+    "fn f(x: f64[n], k: i64) = { var s = 0.0; for i < k { if i >= n { break }; s += x[i] }; s }",
+]
+
+
+@pytest.mark.parametrize("text", PROVEN)
+def test_checks_and_bounds_prove_accesses(text: str) -> None:
+    assert unproven_as_written(text) == []
+
+
+def unproven_as_written(text: str) -> list[str]:
+    checked = check(Source("program.dl", text))
+    assert not errors_of(checked), errors_of(checked)[0].message
+    decl = checked.module.functions["f"]
+    stages: dict[str, Program] = {}
+    lower([Request(decl, dict.fromkeys(decl.variables, poly(0)))], observe=stages.__setitem__)
+    return [str(access) for f in stages["mono"].functions.values() for access in unproven(f)]
