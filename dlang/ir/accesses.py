@@ -106,7 +106,7 @@ class _Elements:
         return tuple([p.substitute(env.get) for p in self.lows]), tuple([p.substitute(env.get) for p in self.highs])
 
 
-_Mark = tuple[int, int, dict[_Either, None], dict[tuple[Size, Size], None], dict[Size, None]]
+_Mark = tuple[int, int, int, dict[_Either, None], dict[tuple[Size, Size], None], dict[Size, None]]
 
 
 @dataclass(slots=True)
@@ -115,7 +115,8 @@ class _Known:
 
     opened: the variables that are polynomials of others. wrapping: those that would be if their arithmetic cannot wrap;
     reopened: those of them of which that was found out later. open: alternatives of which neither is refuted. unequal:
-    pairs that are not equal. goals: how many the search may still try.
+    pairs that are not equal. gaps: how many places the bounds of axes and loops around leave, each at least 1 where the
+    code runs. goals: how many the search may still try.
     """
 
     ranges: Knowledge
@@ -125,6 +126,7 @@ class _Known:
     open: dict[_Either, None] = field(default_factory=dict)
     unequal: dict[tuple[Size, Size], None] = field(default_factory=dict)
     reopened: list[Var] = field(default_factory=list)
+    gaps: list[Size] = field(default_factory=list)
     goals: int = 0
 
     def of(self, atom: Atom) -> Size:
@@ -136,15 +138,16 @@ class _Known:
 
     def mark(self) -> _Mark:
         ranges = self.ranges
-        return ranges.facts.mark(), len(self.reopened), dict(self.open), dict(self.unequal), dict(ranges.nonnegative)
+        lengths = ranges.facts.mark(), len(self.reopened), len(self.gaps)
+        return *lengths, dict(self.open), dict(self.unequal), dict(ranges.nonnegative)
 
     def undo(self, mark: _Mark) -> None:
         """Forgets what was learned since a mark."""
-        facts, reopened, self.open, self.unequal, self.ranges.nonnegative = mark
+        facts, reopened, gaps, self.open, self.unequal, self.ranges.nonnegative = mark
         self.ranges.facts.undo(facts)
         for v in self.reopened[reopened:]:
             del self.opened[v]
-        del self.reopened[reopened:]
+        del self.reopened[reopened:], self.gaps[gaps:]
 
     # ---- conditions ----
     def learn(self, condition: Atom, holds: bool = True) -> None:
@@ -238,6 +241,7 @@ class _Known:
         for low in lows:
             for high in highs:
                 gap = high - low
+                self.gaps.append(gap)
                 if gap.constant is None and not self.ranges.positive(gap):
                     self.fact(gap - 1)
                 if len(gap.terms) == 1:
@@ -315,6 +319,10 @@ class _Known:
                     self.fact(self.number(high) - p)
 
     # ---- proofs ----
+    def never_runs(self) -> bool:
+        """Tells whether the bounds of an axis or a loop around leave no place."""
+        return any(self.proves(-gap) for gap in self.gaps)
+
     def proves(self, p: Size) -> bool:
         """Tells whether p >= 0 follows."""
         self.goals = GOALS
@@ -442,6 +450,8 @@ class _Walk:
                 if known.proves(e) and known.proves(n - 1 - e):
                     break
             else:
+                if known.never_runs():
+                    return
                 conditional = not self.conditional.isdisjoint(entry.atoms())
                 plain = self.plain.issuperset((*e.atoms(), *n.atoms()))
                 self.found.append(Access(let, entry, size, conditional, plain))

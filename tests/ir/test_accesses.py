@@ -66,6 +66,7 @@ def test_it_certifies_nothing_in_front_of_the_loop(before: str) -> None:
         "a.30: f64 = if none.13 { yield 0.0 } else { b.32: f64 = read x.2[ok.15]\n yield b.32 }",
         "b.31: bool = lt(0, k.1)\n a.30: f64 = if b.31 { b.32: f64 = read x.2[ok.15]\n yield b.32 } else { yield 0.0 }",
         'check in.12 "E0801" ("no") () for ()\n a.30: f64 = read x.2[ok.15]',
+        "a.30: f64 = comp p.31 in 0..1, q.32 in 0..p.31 { b.33: f64 = read x.2[ok.15]\n yield b.33 } to keep [] [] sum",
         "a.30: f64 = comp p.31 in 0..n.0*k.1 { b.33: f64 = read x.2[ok.15]\n yield b.33 } to keep [] [] sum",
     ],
 )
