@@ -5,20 +5,23 @@
 for each i: a recurrence at many points, whose terms take two multiplications however large j is. The exponent grows by
 one from term to term, from 0 or more, and what is raised depends on all axes around the sum: where another factor has
 an axis of its own, the powers are a matrix that many rows share, and their sums a product (`contractions.py`).
+
+What is the same in all terms is computed in front of the loop, if it may be where there is no term.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from functools import partial
 
 from dlang.ir import anf
 from dlang.ir.affine import Depends, axes_behind, slope
-from dlang.ir.comprehension_queries import sizes_named
+from dlang.ir.comprehension_queries import sizes_named, surely_inside, surely_total
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, map_bodies, split_by_need, walk, with_lets, with_op
+from dlang.ir.traverse import map_blocks, map_bodies, mentioned, walk, with_lets, with_op
 from dlang.ir.types import dtype_of
+from dlang.ir.writes import determines
 from dlang.ops.dtypes import WHOLE
 
 
@@ -27,25 +30,36 @@ def running_powers(program: anf.Program) -> anf.Program:
 
     def body(block: anf.Block) -> anf.Block:
         raised = any(isinstance(let.op, anf.Prim) and let.op.name == "powi" for let in walk(block))
-        return _block(block, axes_behind(block), frozenset()) if raised else block
+        return _block(block, axes_behind(block), (), ()) if raised else block
 
     return map_bodies(program, body)
 
 
-def _block(block: anf.Block, depends: Depends, around: frozenset[anf.Var]) -> anf.Block:
-    """around: the axes of comprehensions around the block."""
+Axes = tuple[anf.Axis, ...]
+
+
+def _block(block: anf.Block, depends: Depends, around: Axes, indices: Axes) -> anf.Block:
+    """around: the axes of comprehensions around the block; indices: of loops."""
     lets: list[anf.Let] = []
     for let in block.lets:
-        within = around.union(a.var for a in let.op.axes) if isinstance(let.op, anf.Comp) else around
-        op = map_blocks(let.op, partial(_block, depends=depends, around=within))
+        within, counted = around, indices
+        match let.op:
+            case anf.Comp(axes):
+                within = (*around, *axes)
+            case anf.For(index, low, high):
+                counted = (*indices, anf.Axis(index, (low,), (high,)))
+            case _:
+                pass
+        op = map_blocks(let.op, partial(_block, depends=depends, around=within, indices=counted))
         new = with_op(let, let.vars, op)
-        looped = _looped(new, op, depends, within) if isinstance(op, anf.Comp) else None
+        looped = _looped(new, op, depends, within, indices) if isinstance(op, anf.Comp) else None
         lets += looped or [new]
     return with_lets(block, lets, block.results)
 
 
-def _looped(let: anf.Let, op: anf.Comp, depends: Depends, around: frozenset[anf.Var]) -> list[anf.Let] | None:
-    """The lets of a sum over powers with a loop in the place of its axis; None if it is no such sum."""
+def _looped(let: anf.Let, op: anf.Comp, depends: Depends, around: Axes, indices: Axes) -> list[anf.Let] | None:
+    """The lets of a sum over powers with a loop in the place of its axis; None if it is no such sum. around: the axes
+    around a term, those of the sum among them."""
     if not all(isinstance(d, anf.Reduce) and d.monoid == "sum" and d.after is None for d in op.destinations):
         return None
     if not all(isinstance(inner.op, anf.Prim | anf.Cast | anf.IndexExpr | anf.Read) for inner in op.body.lets):
@@ -55,13 +69,35 @@ def _looped(let: anf.Let, op: anf.Comp, depends: Depends, around: frozenset[anf.
     if len(op.axes) == 1 and any(d.shape for d in op.destinations):
         return None
     for axis in op.axes:
-        powers = _powers(op, axis, depends, around - {axis.var})
-        if powers:
-            return _as_loop(let, op, axis, powers)
+        others = tuple([a for a in around if a is not axis])
+        points = (*indices, *others)  # where there may be no term
+        if surely_inside(replace(op, axes=tuple([a for a in op.axes if a is not axis])), points):
+            before, terms = _apart(op.body.lets, axis, points)
+            there = {v for inner in terms for v in inner.vars}
+            powers = [p for p in _powers(op, axis, depends, {a.var for a in others}) if there.isdisjoint(_raised(p))]
+            if powers:
+                return _as_loop(let, op, axis, powers, before, terms)
     return None
 
 
-def _powers(op: anf.Comp, axis: anf.Axis, depends: Depends, around: frozenset[anf.Var]) -> list[anf.Let]:
+def _apart(lets: Sequence[anf.Let], axis: anf.Axis, points: Axes) -> tuple[list[anf.Let], list[anf.Let]]:
+    """The code that is the same in all terms and may run at points without any, and the rest."""
+    varying, before, terms = {axis.var}, list[anf.Let](), list[anf.Let]()
+    for let in lets:
+        if varying.isdisjoint(mentioned(let.op)) and surely_total(let.op, points):
+            before.append(let)
+        else:
+            terms.append(let)
+            varying.update(let.vars)
+    return before, terms
+
+
+def _raised(power: anf.Let) -> tuple[anf.Atom, ...]:
+    """What a power is of."""
+    return power.op.args[:1] if isinstance(power.op, anf.Prim) else ()
+
+
+def _powers(op: anf.Comp, axis: anf.Axis, depends: Depends, around: Set[anf.Var]) -> list[anf.Let]:
     """The powers whose exponent grows by one along an axis, of numbers that depend on all others around; none if the
     axis can't be a loop."""
     others = [a for a in op.axes if a is not axis]
@@ -89,10 +125,17 @@ def _powers(op: anf.Comp, axis: anf.Axis, depends: Depends, around: frozenset[an
     return powers
 
 
-def _as_loop(let: anf.Let, op: anf.Comp, axis: anf.Axis, powers: Sequence[anf.Let]) -> list[anf.Let]:
+def _as_loop(
+    let: anf.Let,
+    op: anf.Comp,
+    axis: anf.Axis,
+    powers: Sequence[anf.Let],
+    before: list[anf.Let],
+    terms: list[anf.Let],
+) -> list[anf.Let]:
+    """The lets with a loop. before: the code of a term that stands in front of it; terms: the rest."""
     named = {axis.var: anf.poly(axis.var), **sizes_named(op.body)}
-    before, changing = split_by_need(op.body.lets, (axis.var,))
-    terms = [inner for inner in changing if not any(inner is p for p in powers)]
+    terms = [inner for inner in terms if not any(inner is p for p in powers)]
     init: list[anf.Atom] = []
     following: list[anf.Atom] = []
     for power in powers:
@@ -120,10 +163,8 @@ def _as_loop(let: anf.Let, op: anf.Comp, axis: anf.Axis, powers: Sequence[anf.Le
     axes = tuple([a for a in op.axes if a is not axis])
     if not axes:
         return [*before, anf.Let((*results[: len(powers)], *let.vars), loop, let.span)]
-    kept = {v for d in op.destinations for e in d.index for v in e.atoms()}
-    whole = {a.var for a in axes} <= kept
     destinations = [
-        replace(d, monoid="set") if whole and isinstance(d, anf.Reduce) and d.into is None else d
+        replace(d, monoid="set") if isinstance(d, anf.Reduce) and d.into is None and determines(axes, d.index) else d
         for d in op.destinations
     ]
     return [anf.Let(let.vars, Renaming({}, renew=True).op(anf.Comp(axes, block, tuple(destinations))), let.span)]

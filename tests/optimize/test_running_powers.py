@@ -88,3 +88,36 @@ def test_gradients(wrt: str) -> None:
     for c, x in arguments(zero=True):
         got, slope = dlang.grad(COMPILED.loss, wrt=wrt)(c, x), dlang.grad(INTERPRETED.loss, wrt=wrt)
         np.testing.assert_allclose(got, meaning(slope, c, x), rtol=1e-10, atol=1e-11)
+
+
+IN_RANGE_IF_THERE_IS_A_TERM = """
+fn sums(p: f64[n], u: f64[l], c: i64) -> f64[n] = [
+  { var s = 0.0; for j < i { s += u[c] * p[i] ** j }; s } for i
+]
+
+fn added(p: f64[n], y: f64[n, k], c: i64) -> f64[n, k] {
+  var z = y
+  for i < n { for j < i { z[i, c] += p[i] ** j } }
+  z
+}
+
+fn of_an_element(p: f64[n], u: f64[l], c: i64) -> f64[n] = [
+  { var s = 0.0; for j < i { s += (u[c] * p[i]) ** j }; s } for i
+]
+
+fn loss(p: f64[n], u: f64[l], y: f64[n, l], c: i64) -> f64 =
+  sum(sums(p, u, c)) + sum(added(p, y, c)) + sum(of_an_element(p, u, c)) + sum(y[i, 0] * p[i] ** j for i, j < i)
+"""
+
+
+@pytest.mark.parametrize(("n", "c"), [(0, 7), (1, 7), (2, 0), (3, 1)])
+def test_nothing_is_read_or_changed_where_there_is_no_term(n: int, c: int) -> None:
+    """The first power has no term: `u[c]` need not be there if it is the only one."""
+    args = np.arange(1.0, n + 1.0), np.ones(2), np.ones((n, 2)), c
+    for backend in ("cpu", "interp"):
+        loss = dlang.compile(IN_RANGE_IF_THERE_IS_A_TERM, backend=backend).loss
+        as_it_is = dlang.compile(IN_RANGE_IF_THERE_IS_A_TERM, backend="interp").loss
+        np.testing.assert_allclose(loss(*args), meaning(as_it_is, *args), rtol=1e-12)
+        for wrt in "puy":
+            slope = meaning(dlang.grad(as_it_is, wrt=wrt), *args)
+            np.testing.assert_allclose(dlang.grad(loss, wrt=wrt)(*args), slope, rtol=1e-12)
