@@ -20,7 +20,7 @@ right there. What is too small is done in tiles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -29,9 +29,10 @@ from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Buffer, Matrix
 from dlang.codegen.memory import row_major
 from dlang.codegen.packing import NARROWEST, matrix_product, packed
+from dlang.ir.affine import Knowledge, span
 from dlang.ir.anf import Axis, Comp, Lit, Prim, Read, Reduce, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ONE, WIDTHS, ZERO
-from dlang.ir.types import BOOL, I64, dtype_of, product
+from dlang.ir.types import BOOL, I64, array_type, dtype_of, product
 from dlang.ir.writes import covers
 from dlang.ops import figures
 
@@ -84,7 +85,7 @@ def _tests(p: Windows | Spread) -> Tests:
     tests = [(points, figures.GATHERED_FROM), *((LARGEST - size, 0) for size in sizes)]
     if isinstance(p, Windows) and p.rows and columns.constant is not None:
         tests.append((columns, figures.GATHERED_COLUMNS))
-    return tests
+    return [*tests, *p.there] if isinstance(p, Windows) else tests
 
 
 def _too_small(tests: Tests) -> bool:
@@ -104,8 +105,16 @@ def _condition(s: Scheduler, p: Windows | Spread, tests: Tests) -> Var | Lit:
         s.out += [loops.Evaluate(value, size), loops.Compute(test, "ge", (value, Lit(least, "i64")))]
         result = test if result is None else _both(s, result, test)
     if isinstance(p, Windows) and p.borders:
-        finite = _all_finite(s, p)
-        result = finite if result is None else _both(s, result, finite)
+        with s.collect() as stmts:  # whose elements are there if the sizes are
+            finite = _all_finite(s, p)
+        if result is None:
+            s.out += stmts
+            return finite
+        fine = fresh("fits", BOOL)
+        s.out.append(
+            loops.Branch(result, loops.Body(tuple(stmts), (finite,)), loops.Body((), (Lit(False, "bool"),)), (fine,))
+        )
+        return fine
     return Lit(True, "bool") if result is None else result
 
 
@@ -481,7 +490,7 @@ class Windows:
     windows, other: the two factors. around: axes of loops around the blocks; block: the axis that is cut, and inside:
     those that lie whole in a block with it; terms: the other axes of the windows; columns: those of the other factor
     alone. rows: whether the blocks are rows of the result, and not parts of its sums. borders: what is at least zero
-    within the array.
+    within the array. there: tests whether the other factor is read in range also beyond these.
     """
 
     windows: Factor
@@ -493,6 +502,7 @@ class Windows:
     columns: tuple[Axis, ...]
     rows: bool
     borders: tuple[Size, ...]
+    there: tuple[tuple[Size, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -564,7 +574,7 @@ def _with_windows(
     borders: tuple[Size, ...],
 ) -> Windows | None:
     """A plan with one of the factors in windows."""
-    (a, read), (b, _) = windows, other
+    (a, read), (b, read_besides) = windows, other
     mine = {v for v in box if a.offset.mentions((v,))}
     theirs = {v for v in box if b.offset.mentions((v,))}
     if mine | theirs != set(box) or any(v in kept for v in mine & theirs) or any(v not in kept for v in mine ^ theirs):
@@ -590,10 +600,26 @@ def _with_windows(
     at = data.index(block)
     if any(step(c, v, set(box)) not in (ONE, -ONE) for c in borders for v in box if c.mentions((v,))):
         return None
+    there = _inside_box(read_besides, box) if borders else ()
+    if there is None:
+        return None
     return Windows(
         a, b, tuple(box[v] for v in data[:at]), box[block], tuple(box[v] for v in data[at + 1 :]),
-        tuple(box[v] for v in terms), tuple(box[v] for v in columns), rows, borders,
+        tuple(box[v] for v in terms), tuple(box[v] for v in columns), rows, borders, there,
     )  # fmt: skip
+
+
+def _inside_box(read: Read, box: Mapping[Var, Axis]) -> tuple[tuple[Size, int], ...] | None:
+    """Tests whether a read is in range at all points of the box, also where there is no point; None if that can't be
+    said."""
+    ends = {v: (axis.lows[0], axis.highs[0] - 1) for v, axis in box.items()}
+    tests: list[tuple[Size, int]] = []
+    for entry, size in zip(read.index, array_type(read.array).shape, strict=True):
+        if (least_and_greatest := span(entry, ends, Knowledge())) is None:
+            return None
+        least, greatest = least_and_greatest
+        tests += [(least, 0), (size - 1 - greatest, 0)]
+    return tuple(tests)
 
 
 def _overlaps(factor: Factor, box: dict[Var, Axis], kept: Sequence[Var | None]) -> bool:

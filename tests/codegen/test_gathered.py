@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,12 @@ import dlang
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
+from dlang.ir.reader import read_program
+from dlang.ir.verify import verify
 from dlang.pipeline import optimise
+from dlang.runtime.engine import Engine
 from tests.specialize.support import lowered
 
 PROGRAM = """
@@ -125,3 +131,52 @@ def test_windows_go_to_panels_at_once_where_the_result_has_its_points_side_by_si
     text = loops("first")
     assert re.search(r"pack &panels\.\d+\[0, .*\] <- &x\.\d+\[.*, rows &offsets\.\d+, columns &offsets\.\d+\]", text)
     assert "&windows" not in text
+
+
+ENDS = """
+fn certified(d.0: i64, n.1: i64, k.2: i64, l.3: i64, x.4: f64[d.0, n.1], e.5: f64[2, k.2, l.3], j.6: i64)
+  -> (y.7: f64[d.0, n.1, l.3]) {
+  low.8: bool = ge(j.6, 0)
+  high.9: bool = lt(j.6, 2)
+  both.10: bool = and(low.8, high.9)
+  none.11: bool = le(d.0, 0)
+  holds.12: bool = or(both.10, none.11)
+  ok.13: i64 = check holds.12 "E0801" ("index ", "", " is out of range for size ", "", "") (j.6, 2) for (j.6)
+  y.14: f64[d.0, n.1, l.3] = comp r.15 in 0..d.0, i.16 in 0..n.1, o.17 in 0..l.3, t.18 in 0..min(k.2, i.16 + 1) {
+    u.19: f64 = read x.4[r.15, i.16 - t.18]
+    v.20: f64 = read e.5[ok.13, t.18, o.17]
+    w.21: f64 = mul(u.19, v.20)
+    yield w.21
+  } to keep [d.0, n.1, l.3] [r.15, i.16, o.17] sum
+  yield y.14
+}
+
+fn proven(d.30: i64, n.31: i64, k.32: i64, l.33: i64, x.34: f64[d.30, n.31], e.35: f64[n.31, l.33])
+  -> (y.36: f64[d.30, n.31, l.33]) {
+  y.37: f64[d.30, n.31, l.33] = comp r.38 in 0..d.30, i.39 in 0..n.31, o.40 in 0..l.33, t.41 in 0..min(k.32, i.39 + 1) {
+    u.42: f64 = read x.34[r.38, i.39 - t.41]
+    v.43: f64 = read e.35[t.41, o.40]
+    w.44: f64 = mul(u.42, v.43)
+    yield w.44
+  } to keep [d.30, n.31, l.33] [r.38, i.39, o.40] sum
+  yield y.37
+}
+"""
+
+
+def test_the_other_factor_is_only_read_where_it_is() -> None:
+    """At no point at all its index may be out of range; nor are there points for all of its axis where windows end."""
+    program = read_program(ENDS)
+    verify(program)
+    run, meant = (
+        Engine(Host(), sanitize=True).compile(program, [*program.functions]).run,
+        Interpreter(program, Host()).run,
+    )
+    calls: list[tuple[str, list[object]]] = []
+    for (d, n, k, l), j in product([(0, 5, 3, 4), (2, 40, 30, 30), (0, 300, 300, 300)], [0, 7, 10**9]):
+        if j < 2 or not d:
+            calls.append(("certified", [d, n, k, l, drawn(d, n), drawn(2, k, l), j]))
+    for d, n, k, l in [(2, 20, 3, 30), (2, 30, 20, 32), (2, 30, 60, 32), (2, 12, 10**6, 32)]:
+        calls.append(("proven", [d, n, k, l, drawn(d, n), drawn(n, l)]))
+    for name, args in calls:
+        np.testing.assert_allclose(run(name, args)[0], meant(name, args)[0], atol=1e-12)
