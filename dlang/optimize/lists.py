@@ -403,8 +403,9 @@ class _Walked(Rewriter):
         """Has a loop set elements of arrays in place of the cells that it makes."""
         k, int_zero = made.position, anf.Lit(0, "i64")
         low, high = self.size(op.low), self.size(op.high)
-        trips = self.emit(anf.IndexExpr((high - low) * made.most), I64, "n", let.span)
-        size = self.emit(anf.Prim("maximum", (trips, int_zero)), I64, "n", let.span)
+        ahead = self.emit(anf.IndexExpr(high - low), I64, "n", let.span)
+        trips = self.emit(anf.Prim("maximum", (ahead, int_zero)), I64, "n", let.span)
+        size = self.emit(anf.IndexExpr(anf.poly(trips) * made.most), I64, "n", let.span)
         shape = (anf.poly(size),)
         first: list[anf.Atom] = []
         columns: list[anf.Var] = []

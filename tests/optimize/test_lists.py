@@ -218,3 +218,21 @@ def test_there_is_no_room_for_iterations_that_a_check_may_prevent() -> None:
 def test_a_walk_needs_no_stack() -> None:
     assert np.isclose(COMPILED.by_loop(np.ones(1_000_000), 0.5), 2.0)
     np.testing.assert_allclose(dlang.grad(COMPILED.by_loop, wrt="c")(np.ones(500_000), 0.5)[:3], [1.0, 0.5, 0.25])
+
+
+DOUBLE = """
+enum Numbers { None, Some(f64, Numbers) }
+
+fn total(l: Numbers) -> f64 = match l { None => 0.0, Some(a, rest) => a + total(rest) }
+
+fn f(x: f64, n: i64) -> f64 {
+  var l = None
+  for i < n { l = Some(x, Some(2.0, l)) }
+  total(l)
+}
+"""
+
+
+@pytest.mark.parametrize("n", [2, 0, -1, -(2**62), -(2**63)])
+def test_there_is_room_for_no_cell_where_there_is_no_iteration(n: int) -> None:
+    assert dlang.compile(DOUBLE).f(0.5, n) == max(n, 0) * 2.5
