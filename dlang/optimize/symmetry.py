@@ -8,15 +8,18 @@ f(j, i) is compared with g(i, j) by a number for each expression, up to its sign
 sign. An element of an array that a comprehension makes of its points is the expression that makes it. Rounding is the
 same on both sides of zero, so the values are the same bits, but for the sign of a zero: -(a - b) is -0 where b - a is
 0. What could tell zeros apart, as a divisor can, is therefore of another number.
+
+The sum that is left is read at all points of its axes, so it has to have these elements also where nothing is added up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import point_of, without_results
+from dlang.ir.comprehension_queries import point_of, surely_inside, without_results
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import dtype_of, is_float
@@ -28,19 +31,28 @@ MOST = 200  # lets that make the arrays which the sums of one comprehension read
 
 def symmetry(program: anf.Program) -> anf.Program:
     """The program with each pair of such sums computed once."""
-    return map_bodies(program, _block)
+    return map_bodies(program, partial(_block, around=()))
 
 
-def _block(block: anf.Block) -> anf.Block:
+def _block(block: anf.Block, around: tuple[anf.Axis, ...]) -> anf.Block:
+    """around: the axes of loops and comprehensions around the block."""
     lets: list[anf.Let] = []
     made: _Made = {}
     for let in block.lets:
-        op = map_blocks(let.op, _block)
+        within = around
+        match let.op:
+            case anf.Comp(axes):
+                within = (*around, *axes)
+            case anf.For(index, low, high):
+                within = (*around, anf.Axis(index, (low,), (high,)))
+            case _:
+                pass
+        op = map_blocks(let.op, partial(_block, around=within))
         let = with_op(let, let.vars, op)
         if not isinstance(op, anf.Comp):
             lets.append(let)
             continue
-        lets += _of_one_side(let, op, made)
+        lets += _of_one_side(let, op, made, around)
         if len(op.axes) > 1:
             producer = Producer(op)
             made |= {v: (producer, k) for k, v in enumerate(let.vars) if point_of(op, k) is not None}
@@ -60,16 +72,27 @@ class _Twin:
     negated: bool
 
 
-def _of_one_side(let: anf.Let, op: anf.Comp, made: _Made) -> list[anf.Let]:
+def _of_one_side(let: anf.Let, op: anf.Comp, made: _Made, around: tuple[anf.Axis, ...]) -> list[anf.Let]:
     """A comprehension without what other results of it say, and what makes that of them."""
     for k, p in enumerate(op.axes):
         for q in op.axes[k + 1 :]:
             if _is_pair(op, p, q):
                 # of as many, those that leave the sums of the outer axis: they stay in a register
-                twins = max(_twins(op, q.var, p.var, made), _twins(op, p.var, q.var, made), key=len)
+                there = {k for k, d in enumerate(op.destinations) if _has_all(op.axes, d, around)}
+                sides = [_twins(op, q.var, p.var, made), _twins(op, p.var, q.var, made)]
+                twins = max([[t for t in side if {t.position, t.other} <= there] for side in sides], key=len)
                 if twins:
                     return _without(let, op, p.var, q.var, twins)
     return [let]
+
+
+def _has_all(axes: Sequence[anf.Axis], d: anf.Destination, around: Sequence[anf.Axis]) -> bool:
+    """Tells whether a destination has an element at all points of the axes in its index, whatever the others are."""
+    kept = [a for a in axes if a.var in _named(d.index)]
+    others = {a.var for a in axes} - {a.var for a in kept}
+    if any(end.mentions(others) for a in kept for end in (*a.lows, *a.highs)):
+        return False
+    return surely_inside(anf.Comp(tuple(kept), anf.Block((), ()), (d,)), around)
 
 
 def _is_pair(op: anf.Comp, p: anf.Axis, q: anf.Axis) -> bool:

@@ -112,6 +112,36 @@ def test_sides_of_two_ranges_are_not_compared() -> None:
     assert len(comp.destinations) == 2
 
 
+IN_A_COLUMN = """
+fn f(n.0: i64, k.1: i64, l.2: i64, x.3: f64[n.0], u.4: f64[l.2], c.5: i64) -> (a.6: f64[n.0, k.1], b.7: f64[n.0, k.1])
+  sizes (k.1) {
+  low.8: bool = ge(c.5, 0)
+  high.9: bool = lt(c.5, k.1)
+  both.10: bool = and(low.8, high.9)
+  none.11: bool = le(l.2, 0)
+  holds.12: bool = or(both.10, none.11)
+  ok.13: i64 = check holds.12 "E0801" ("index ", "", " is out of range for size ", "", "") (c.5, k.1) for (c.5)
+  a.14: f64[n.0, k.1], b.15: f64[n.0, k.1] = comp i.16 in 0..n.0, j.17 in 0..n.0, m.18 in 0..l.2 {
+    p.19: f64 = read x.3[i.16]
+    q.20: f64 = read x.3[j.17]
+    d.21: f64 = sub(p.19, q.20)
+    u.22: f64 = read u.4[m.18]
+    g.23: f64 = mul(d.21, u.22)
+    yield g.23, g.23
+  } to keep [n.0, k.1] [i.16, ok.13] sum, keep [n.0, k.1] [j.17, ok.13] sum
+  yield a.14, b.15
+}
+"""
+
+
+def test_no_element_is_read_that_need_not_be_there() -> None:
+    p = program(IN_A_COLUMN)
+    after = through(p, symmetry)
+    for n, k, l, c in [(3, 2, 0, 7), (3, 2, 2, 1), (2, 0, 0, 0), (0, 2, 2, 1)]:
+        args = [n, k, l, np.sin(np.arange(float(n))), np.ones(l), c]
+        assert_same(run(p, args), run(after, args), exact=False)
+
+
 def test_the_gradient_of_an_energy_is_one_pass_with_sums_in_registers() -> None:
     found = lowered(PAIRS)
     p = optimise(found.program, [found.entry.name])
