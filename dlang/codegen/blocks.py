@@ -470,14 +470,14 @@ class Scheduler(ABC):
         ]
         self.nest(axes, source.shape, stmts)
 
-    def combine(self, source: Place, target: Place, monoid: str) -> None:
-        """Joins an array by a monoid with what is in memory; both lie in a row."""
+    def combine(self, source: Place, target: Place, monoid: str, sure: bool) -> None:
+        """Joins an array by a monoid with what is in memory; both lie in a row. sure: as that of a `Store`."""
         assert source.start is not None and target.start is not None
         (axis,) = fresh_axes(1)
         x = fresh("x", Scalar(source.buffer.dtype))
         stmts: list[loops.Stmt] = [
             loops.Load(x, source.buffer, poly(axis) + source.start),
-            loops.Store(target.buffer, poly(axis) + target.start, x, monoid),
+            loops.Store(target.buffer, poly(axis) + target.start, x, monoid, sure),
         ]
         self.loop(axis, (ZERO,), (product(source.shape),), stmts)
 

@@ -178,7 +178,11 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """buffer[offset] = value, or its combination with what is there by a monoid."""
+    """buffer[offset] = value, or its combination with what is there by a monoid.
+
+    sure: whether there is such an element for all values of what the offset mentions, also where loops around, whose
+    variables it does not mention, have no iteration.
+    """
 
     FORM: ClassVar[str] = "{buffer}[{offset}] {monoid:assign} {value}"
     IS: ClassVar[Properties] = Properties(kernel=True, threads=True, time=figures.STORE)
@@ -186,6 +190,7 @@ class Store:
     offset: Offset
     value: Atom
     monoid: str = "set"
+    sure: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dlang.codegen.memory import Place, frame_of, whole
 from dlang.diagnostics import DlangError, Span, error
 from dlang.ir import anf
 from dlang.ir.anf import Size
-from dlang.ir.comprehension_queries import filled
+from dlang.ir.comprehension_queries import filled, surely_inside
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import count_uses, walk
 from dlang.ir.types import BOOL, I64, dtype_of
@@ -30,8 +30,8 @@ class Target:
 
     meets: points may meet in an element. data: the index mentions values of the body, known only there.
     combine: the value joins what is in memory already. there: pairs of numbers, the first of each below the second
-    where the element is there; none if it surely is. row: the sizes of the value, if it is an array; of several rows if
-    it is a block.
+    where the element is there; none if it surely is. sure: as that of a `Store`. row: the sizes of the value, if it is
+    an array; of several rows if it is a block.
     """
 
     var: anf.Var
@@ -45,6 +45,7 @@ class Target:
     depth: int = 0
     combine: bool = False
     there: Sequence[tuple[anf.Size, anf.Size]] = ()
+    sure: bool = False
     rank: anf.Size | None = None
     row: tuple[anf.Size, ...] = ()
     is_block: bool = False
@@ -86,6 +87,7 @@ def comprehension(s: Scheduler, op: anf.Comp, vars: Sequence[anf.Var], span: Spa
             _go_on(s, target, targets[destination.after], destination.shape, order)
         else:
             _settle(s, target, destination.into, destination.shape, axes, order, is_replaced(op, k))
+            target.sure = s.device and _is_sure(op, destination)
     _Nest(s, op, order, targets).level(0)
 
 
@@ -161,6 +163,15 @@ def _find_depth(s: Scheduler, t: Target, shape: tuple[anf.Size, ...], order: tup
         t.there = [ends for entry, size in compared for ends in ((anf.poly(-1), entry), (entry, size))]
     else:
         t.there = [ends for axis in loops_inside for ends in product(axis.lows, axis.highs)]
+
+
+def _is_sure(op: anf.Comp, destination: anf.Destination) -> bool:
+    """Tells whether a destination has an element wherever the axes in its index have a point."""
+    kept = tuple([a for a in op.axes if any(entry.mentions((a.var,)) for entry in destination.index)])
+    others = {a.var for a in op.axes} - {a.var for a in kept}
+    if any(end.mentions(others) for a in kept for end in (*a.lows, *a.highs)):
+        return False
+    return surely_inside(anf.Comp(kept, anf.Block((), ()), (destination,)), ())
 
 
 def _go_on(s: Scheduler, t: Target, earlier: Target, shape: tuple[anf.Size, ...], order: tuple[anf.Axis, ...]) -> None:
@@ -340,7 +351,7 @@ class _Nest:
         """Emits a store of a value, if there is such an element."""
         assert t.place is not None
         stmts: list[loops.Stmt] = [
-            loops.Store(t.place.buffer, t.place.at(t.index), value, t.monoid if t.combine else "set")
+            loops.Store(t.place.buffer, t.place.at(t.index), value, t.monoid if t.combine else "set", t.sure)
         ]
         for low, high in t.there:
             first, end, some = anf.fresh("first", I64), anf.fresh("end", I64), anf.fresh("some", BOOL)
@@ -411,7 +422,7 @@ class _Nest:
                 continue
             value = next(results)
             if isinstance(value, loops.Buffer):
-                s.combine(whole(value, t.row), self._row(t), t.monoid)
+                s.combine(whole(value, t.row), self._row(t), t.monoid, t.sure)
                 s.out.append(loops.Free(value))
             else:
                 scalars.append(s.flat(value) if t.place is not None else value)

@@ -7,6 +7,10 @@ from functools import cache
 import numpy as np
 import pytest
 
+from dlang.host.effects import Host
+from dlang.ir.reader import read_program
+from dlang.runtime.emulation.driver import EmulatedDriver
+from dlang.runtime.engine import Engine
 from tests.cuda.both import Both
 
 PROGRAM = """
@@ -91,3 +95,30 @@ def test_the_axis_decides_on_the_form(name: str, form: str) -> None:
 
 def test_no_column_is_added_atomically() -> None:
     assert not any("atomic" in k.text for name in (*MATRICES, *CUBES) for k in program().kernels(name))
+
+
+NO_ROWS = """
+fn main(n.0: i64, l.1: i64, x.2: f64[l.1, 2]) -> (y.3: f64[n.0]) sizes (n.0) {
+  none.4: bool = le(l.1, 0)
+  enough.5: bool = ge(n.0, 2)
+  holds.6: bool = or(enough.5, none.4)
+  check holds.6 "E0801" ("index 1 is out of range for size ", "", "") (n.0) for ()
+  zeros.7: f64[n.0] = comp i.8 in 0..n.0 {
+    yield 0.0
+  } to keep [n.0] [i.8] set
+  y.9: f64[n.0] = comp r.10 in 0..l.1, j.11 in 0..2 {
+    t.12: f64 = read x.2[r.10, j.11]
+    yield t.12
+  } to keep [n.0] [j.11] sum into zeros.7
+  yield y.9
+}
+"""
+
+
+@pytest.mark.parametrize(("n", "l"), [(0, 0), (1, 0), (2, 0), (2, 1), (5, 70)])
+def test_a_column_without_rows_need_not_be_there(n: int, l: int) -> None:
+    """A check certifies that a column is there only where it has a row."""
+    program = read_program(NO_ROWS)
+    x = np.arange(2.0 * l).reshape(l, 2)
+    (found,) = Engine(Host(), driver=EmulatedDriver()).compile(program, ["main"]).run("main", [n, l, x])
+    np.testing.assert_array_equal(found, np.concatenate([x.sum(0), np.zeros(n)])[:n])

@@ -276,7 +276,7 @@ def _joined(
 
 def accumulated(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """Statements of an iteration in which no loop, from the innermost on, adds to an element that all its iterations
-    share."""
+    share, and that is there whether it has any or not."""
     out: list[Stmt] = []
     for stmt in stmts:
         stmt = map_inside(stmt, accumulated)
@@ -295,9 +295,10 @@ def _with_totals(loop: Loop) -> tuple[Loop, list[Stmt]]:
     inside: list[Stmt] = []
     behind: list[Stmt] = []
     reductions = list(loop.reductions)
+    goes = (known_iterations(loop) or 0) > 0
     for s in loop.stmts:
         if isinstance(s, Store) and s.monoid != "set" and _is_only_use(s, loop) and s.buffer not in bound:
-            if not s.offset.mentions(variables):
+            if (goes or s.sure) and not s.offset.mentions(variables):
                 total = fresh("total", Scalar(s.buffer.dtype))
                 reductions.append(Reduction(s.monoid, total, s.value))
                 behind.append(replace(s, value=total))
