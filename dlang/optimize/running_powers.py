@@ -93,7 +93,7 @@ def _apart(lets: Sequence[anf.Let], axis: anf.Axis, points: Axes) -> tuple[list[
 
 
 def _raised(power: anf.Let) -> tuple[anf.Atom, ...]:
-    """What a power is of."""
+    """The base of a power."""
     return power.op.args[:1] if isinstance(power.op, anf.Prim) else ()
 
 

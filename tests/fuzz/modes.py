@@ -72,7 +72,7 @@ WAYS: dict[str, Way] = {
     "threads": Way("compare numbers of threads", lambda text, seed: different_bits(text, pools())),
     "calls": Way("compare ways to call from Python", differing_calls),
     "seams": Way("join templates of features, differentiated and split", seams.wrong_at_a_seam),
-    "edges": Way("at sizes 0 and 1, with indices from data", lambda text, seed: edges.wrong_at_an_edge(text)),
+    "edges": Way("at sizes 0 and 1, with indices from data", edges.wrong_at_an_edge),
     "costs": Way("compare counted costs with the law", lambda text, seed: broken_law(text)),
     "spellings": Way("compare counted costs of spellings of one kernel", lambda text, seed: different_costs(text)),
 }

@@ -40,6 +40,12 @@ FOUND = {
     "elements that sums of nothing would be added to": (
         "{ let a = [{ let b = [q[t] for i < k]; sum(b[i] * q[t] for i < k) } for s < k, t < l]; sum(a * a) }"
     ),
+    "what all terms of a sum over powers share, of which there are none": (
+        "sum([{ var s = 0.0; for t < i { s += u[j] * p[i] ** t }; s } for i < n])"
+    ),
+    "an element that no term of a sum over powers is added to": (
+        "{ var a = m; for i < n { for t < i { a[i, j] += u[j] * p[i] ** t } }; sum(a * a) }"
+    ),
     "rows that no iteration needs": "{ var s = 0.0; for i < k { for t < j { s += q[i] * sin(p[c[i]]) } }; s }",
 }
 
@@ -53,5 +59,5 @@ def test_programs_that_were_found(body: str) -> None:
 def test_programs_at_random(first: int) -> None:
     for seed in range(first, first + 6):
         text = program(seed)
-        found = wrong_at_an_edge(text)
+        found = wrong_at_an_edge(text, seed)
         assert found is None, f"{found}\n{text}"
