@@ -184,7 +184,7 @@ class Store:
     variables it does not mention, have no iteration.
     """
 
-    FORM: ClassVar[str] = "{buffer}[{offset}] {monoid:assign} {value}"
+    FORM: ClassVar[str] = "{buffer}[{offset}] {monoid:assign} {value}⟨sure? surely⟩"
     IS: ClassVar[Properties] = Properties(kernel=True, threads=True, time=figures.STORE)
     buffer: Written
     offset: Offset
