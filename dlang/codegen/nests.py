@@ -16,7 +16,7 @@ from dlang.codegen.memory import Place, frame_of, whole
 from dlang.diagnostics import DlangError, Span, error
 from dlang.ir import anf
 from dlang.ir.anf import Size
-from dlang.ir.comprehension_queries import filled, surely_inside
+from dlang.ir.comprehension_queries import filled, has_its_elements
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import count_uses, walk
 from dlang.ir.types import BOOL, I64, dtype_of
@@ -87,7 +87,7 @@ def comprehension(s: Scheduler, op: anf.Comp, vars: Sequence[anf.Var], span: Spa
             _go_on(s, target, targets[destination.after], destination.shape, order)
         else:
             _settle(s, target, destination.into, destination.shape, axes, order, is_replaced(op, k))
-            target.sure = s.device and _is_sure(op, destination)
+            target.sure = s.device and has_its_elements(op.axes, destination)
     _Nest(s, op, order, targets).level(0)
 
 
@@ -163,15 +163,6 @@ def _find_depth(s: Scheduler, t: Target, shape: tuple[anf.Size, ...], order: tup
         t.there = [ends for entry, size in compared for ends in ((anf.poly(-1), entry), (entry, size))]
     else:
         t.there = [ends for axis in loops_inside for ends in product(axis.lows, axis.highs)]
-
-
-def _is_sure(op: anf.Comp, destination: anf.Destination) -> bool:
-    """Tells whether a destination has an element wherever the axes in its index have a point."""
-    kept = tuple([a for a in op.axes if any(entry.mentions((a.var,)) for entry in destination.index)])
-    others = {a.var for a in op.axes} - {a.var for a in kept}
-    if any(end.mentions(others) for a in kept for end in (*a.lows, *a.highs)):
-        return False
-    return surely_inside(anf.Comp(kept, anf.Block((), ()), (destination,)), ())
 
 
 def _go_on(s: Scheduler, t: Target, earlier: Target, shape: tuple[anf.Size, ...], order: tuple[anf.Axis, ...]) -> None:

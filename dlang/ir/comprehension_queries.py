@@ -190,3 +190,13 @@ def surely_inside(op: anf.Read | anf.View | anf.Comp, axes: Iterable[anf.Axis]) 
     inner = known.within(axes)
     # the index of a row leaves the last axes out
     return all(inner.inside(index, shape[: len(index)]) for index, shape in places)
+
+
+def has_its_elements(axes: Sequence[anf.Axis], destination: anf.Destination, around: Iterable[anf.Axis] = ()) -> bool:
+    """Tells whether a destination has an element wherever the axes in its index have a point, whatever the other axes
+    have. around: the axes around the comprehension."""
+    kept = tuple([a for a in axes if any(entry.mentions((a.var,)) for entry in destination.index)])
+    others = {a.var for a in axes} - {a.var for a in kept}
+    if any(end.mentions(others) for a in kept for end in (*a.lows, *a.highs)):
+        return False
+    return surely_inside(anf.Comp(kept, anf.Block((), ()), (destination,)), around)

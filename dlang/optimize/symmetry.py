@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import point_of, surely_inside, without_results
+from dlang.ir.comprehension_queries import has_its_elements, point_of, without_results
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import dtype_of, is_float
@@ -78,21 +78,12 @@ def _of_one_side(let: anf.Let, op: anf.Comp, made: _Made, around: tuple[anf.Axis
         for q in op.axes[k + 1 :]:
             if _is_pair(op, p, q):
                 # of as many, those that leave the sums of the outer axis: they stay in a register
-                there = {k for k, d in enumerate(op.destinations) if _has_all(op.axes, d, around)}
+                there = {k for k, d in enumerate(op.destinations) if has_its_elements(op.axes, d, around)}
                 sides = [_twins(op, q.var, p.var, made), _twins(op, p.var, q.var, made)]
                 twins = max([[t for t in side if {t.position, t.other} <= there] for side in sides], key=len)
                 if twins:
                     return _without(let, op, p.var, q.var, twins)
     return [let]
-
-
-def _has_all(axes: Sequence[anf.Axis], d: anf.Destination, around: Sequence[anf.Axis]) -> bool:
-    """Tells whether a destination has an element at all points of the axes in its index, whatever the others are."""
-    kept = [a for a in axes if a.var in _named(d.index)]
-    others = {a.var for a in axes} - {a.var for a in kept}
-    if any(end.mentions(others) for a in kept for end in (*a.lows, *a.highs)):
-        return False
-    return surely_inside(anf.Comp(tuple(kept), anf.Block((), ()), (d,)), around)
 
 
 def _is_pair(op: anf.Comp, p: anf.Axis, q: anf.Axis) -> bool:
