@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 
+from dlang.ir import anf
 from dlang.ir.anf import Assert, Atom, Block, Construct, If, Let, Lit, Prim, Program, Read, Tag, Token, Var
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
@@ -32,6 +33,7 @@ from dlang.ir.traverse import (
 )
 from dlang.ops import figures
 from dlang.optimize.algebra import fold
+from dlang.optimize.effects import acts, consumed_by
 
 
 def jump_threading(program: Program) -> Program:
@@ -143,8 +145,8 @@ class _Tail:
 
     def begin_with(self, let: Let, op: If) -> None:
         """Puts a branch before the others; the next one joins one that decides it, if only scalars are computed in
-        between. Where that one chooses a node, elements may be read and checks be done in between, too, which then come
-        before it.
+        between. Where that one chooses a node, elements may be read, loops be run and checks be done in between, too,
+        which then come before it.
         """
         before: list[Let] = []
         while (at := self.next_branch()) is not None:
@@ -171,7 +173,7 @@ class _Tail:
             op = self.backward[at].op
             if isinstance(op, If):
                 return at
-            if not op.IS.scalar and not isinstance(op, Tag | Read | Assert):
+            if not _may_stand_between(op):
                 return None
         return None
 
@@ -195,14 +197,23 @@ def _needed(let: Let) -> list[Var]:
     return [*used_by(let), *[v for var in let.vars for v in type_vars(var.type)]]
 
 
+def _may_stand_between(op: anf.Op) -> bool:
+    """Tells whether an operation may stand between two branches that are merged: one that changes nothing in place."""
+    if op.IS.scalar or isinstance(op, Tag | Read | Assert):
+        return True
+    return (op.IS.total or isinstance(op, anf.Comp | anf.For | anf.While)) and not consumed_by(op)
+
+
 def _may_pass(apart: Sequence[Let], first: If, between: Sequence[Let]) -> bool:
     """Tells whether lets that do not need a branch may come before it: no check before one that comes first."""
     if all(let.op.IS.scalar or isinstance(let.op, Tag) for let in (*apart, *between)):
         return True
-    if any(isinstance(let.op, Read | Assert) for let in between) or not any(isinstance(x.op, Tag) for x in between):
+    if not all(let.op.IS.scalar or isinstance(let.op, Tag) for let in between):
         return False
-    acts = [block_acts(arm) for arm in (first.then, first.otherwise)]
-    return not any(isinstance(let.op, Assert) for let in apart) or not any(a.refuses or a.calls for a in acts)
+    if not any(isinstance(let.op, Tag) for let in between):
+        return False
+    arms = [block_acts(arm) for arm in (first.then, first.otherwise)]
+    return not any(a.refuses or a.calls for a in arms) or not any(map(acts, apart))
 
 
 Values = tuple[bool | None, bool | None]

@@ -40,6 +40,14 @@ MAIN {
     "a function that a branch chooses at each point captures an array": """
 MAIN = sum([(if p[1] > 1.0 { |y: f64| y } else { |y: f64| y * p[0] })(x) for i < n])
 """,
+    "such a function is called with what a loop computes, and does not need it": """
+MAIN {
+  sum([max([{
+    let f = if q[i] > x { |y: f64| x } else { |y: f64| q[i] }
+    f(fold(|a, v| sin(q[i]), 0.5, [x for t < 2]))
+  } for v in p]) for i < k])
+}
+""",
     "such a function is called with an element, and captures the same array": """
 MAIN = sum([(if 1.0 >= p[1] { |y: f64| q[1] } else { |y: f64| y })(q[1]) for i < k])
 """,

@@ -42,6 +42,36 @@ def test_what_an_earlier_branch_chose_is_not_asked_again(body: str, branches: in
         assert_same(run(made.program, [np.float64(x)], name), run(after, [np.float64(x)], name))
 
 
+LOOPS = """
+fn f(x: f64[n], c: f64) -> f64 = (if c > 0.0 { |y: f64| y * c } else { |y: f64| y + x[0] })(LOOP)
+"""
+
+
+@pytest.mark.parametrize(
+    "loop", ["sum(sin(x))", "fold(|a, v| sin(a * v), c, x)", "{ var a = c; while a < 9.0 { a = a * a + 1.0 }; a }"]
+)
+def test_a_loop_computes_an_argument_before_a_node_is_chosen(loop: str) -> None:
+    text = LOOPS.replace("LOOP", loop)
+    made = lowered(text, "f")
+    assert count(optimise(made.program, [made.entry.name], verify=True), Tag, Construct) == 0
+    compiled = dlang.compile(text).f
+    for c in (0.5, -0.5):
+        assert_same([compiled(np.ones(3), c)], [meaning(dlang.compile(text, backend="interp").f, np.ones(3), c)])
+
+
+def test_a_check_in_a_loop_passes_no_other_check() -> None:
+    text = """
+fn f(x: f64[n], c: f64, i: i64, j: i64) -> f64 = {
+  let g = if c > 0.0 { let u = x[i]; |y: f64| y * u } else { |y: f64| y }
+  g(sum(x[j + t] for t < 2))
+}
+"""
+    for c, position in ((1.0, "7"), (-1.0, "8")):
+        for backend in ("cpu", "interp"):
+            with pytest.raises(dlang.DlangError, match=f"index {position} is out of range"):
+                dlang.compile(text, backend=backend).f(np.ones(3), c, 7, 8)
+
+
 CHECKED = """
 fn f(x: f64[n], c: f64, i: i64, j: i64) -> f64 = {
   let g = if c > 0.0 { FIRST } else { |y: f64| y }
