@@ -34,6 +34,7 @@ from dlang.optimize.blocking import blocking
 from dlang.optimize.branch_reads import branch_reads
 from dlang.optimize.coalesce_writes import coalesce_writes
 from dlang.optimize.common_calls import common_calls
+from dlang.optimize.common_fields import common_fields
 from dlang.optimize.common_loops import common_loops
 from dlang.optimize.compared_axes import compared_axes
 from dlang.optimize.contractions import contractions
@@ -169,6 +170,8 @@ PASSES: tuple[CorePass, ...] = (
     _plain("jump_threading", jump_threading, NORMAL, _THREADING, exact=True),
     _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True),
     _plain("dce", dce, NORMAL, _DCE, exact=True, tidies=True),
+    _plain("common_fields", common_fields, NORMAL, "reads where it comes from what all nodes of a variant hold",
+           exact=True),
     _plain("early_reads", early_reads, NORMAL, "puts what reads an array before what consumes it", exact=True),
     # what a loop computes in every iteration would be saved in every iteration
     _plain("hoist", hoist, NORMAL, _HOIST, exact=True),

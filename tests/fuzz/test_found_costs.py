@@ -48,6 +48,22 @@ MAIN {
   } for v in p]) for i < k])
 }
 """,
+    "a function that is chosen before a loop reads an element of an array that it captures": """
+fn main(p: f64[n], q: f64[k], x: f64) -> f64 {
+  let g = if x > 0.5 { |t: f64| t * q[i64(abs(t)) % k] } else { |t: f64| q[i64(t * t) % k] }
+  var y = x
+  for v in p { y += v * g(y) }
+  y
+}
+""",
+    "an iteration chooses another function that captures the same array": """
+fn main(p: f64[n], q: f64[k], x: f64) -> f64 {
+  var g = |y: f64| y
+  var t = x
+  for i < n { if p[i] > t { g = |y: f64| y * q[i % k] }; t = sin(g(t)) }
+  t
+}
+""",
     "such a function is called with an element, and captures the same array": """
 MAIN = sum([(if 1.0 >= p[1] { |y: f64| q[1] } else { |y: f64| y })(q[1]) for i < k])
 """,

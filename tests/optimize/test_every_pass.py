@@ -150,6 +150,10 @@ fn g(x: f64, b: bool) -> f64 = if b { sin(x) } else { x }
 fn h(e: E) -> f64 = match e { A(y) => g(y, true), B(y) => g(y, false) }
 fn main(x: f64) -> f64 = h(if x > 0.5 { A(x) } else { B(2.0 * x) })
 """,
+    "common_fields": (
+        "fn main(x: f64[n], k: i64) -> f64 { let f = if k > 2 { |y: f64| y * x[i64(abs(y)) % n] } else { sin }\n"
+        " var y = x[0]; for v in x { y = f(y) + v }; y }"
+    ),
     "grown_arrays": (
         "fn main(x: f64[n]) -> f64 { var y: f64[?] = [1.0]\n"
         " for v in x { y = concat([v], y, [v * 2.0, sin(y[0])]) }; sum(y[i] * f64(i) for i) }"
