@@ -364,9 +364,15 @@ def _cycles(program: Program) -> list[list[str]]:
 
 
 def _alike(members: Sequence[Function]) -> bool:
-    """Tells whether all have results of the same types, in which no parameter is mentioned, and all or none a token."""
+    """Tells whether all have results of the same types, in which no parameter is mentioned, and all or none a token.
+
+    Each may be called while there are no arrays for others: their arrays can be made of any sizes.
+    """
     first = members[0]
     for f in members:
+        shapes = [p.type.shape for p in f.params if isinstance(p.type, Array)]
+        if any(factor < 0 for shape in shapes for size in shape for factor in size.terms.values()):
+            return False
         env = Renaming(dict(zip(f.results, first.results, strict=False)))
         if [env.type(r.type) for r in f.results] != [r.type for r in first.results]:
             return False
@@ -393,15 +399,19 @@ class _Merger:
     @staticmethod
     def of(members: list[Function]) -> _Merger:
         merger = _Merger(members, " ".join(f.name for f in members), [], [])
+        sizes: set[Var] = set()  # among the slots: others may be negative, and no array is made of as many elements
         for f in members:
+            own = f.sizes.union(*[type_vars(p.type) for p in f.params])
             env = Renaming({})
             mapping: dict[Var, Var] = {}
             for param in f.params:
                 type = env.type(param.type)
-                free = [s for s in merger.slots if s.type == type and s not in mapping.values()]
+                alike = [s for s in merger.slots if s.type == type and (s in sizes) == (param in own)]
+                free = [s for s in alike if s not in mapping.values()]
                 slot = free[0] if free else fresh(param.name, type)
                 if not free:
                     merger.slots.append(slot)
+                    sizes.update([slot] if param in own else [])
                 env.env[param] = mapping[param] = slot
             merger.maps.append(mapping)
         return merger

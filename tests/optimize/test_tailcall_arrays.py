@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dlang
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Call, Copy, While
 from dlang.ir.reader import read_program
 from dlang.optimize.tailcalls import tail_calls_to_loops
 from dlang.pipeline import optimise
+from tests.meaning import meaning
 from tests.optimize.tailcalls import agrees, count, fast, looped, loops_and_calls
 
 FILL = """\
@@ -177,3 +179,35 @@ fn main(k.0: i64, n.1: i64, x.2: f64[n.1], y.3: f64[n.1]) -> (r.4: f64[n.1], s.5
 @pytest.mark.parametrize("k", [0, 1, 2, 5])
 def test_two_arrays_may_change_places(k: int) -> None:
     agrees(SWAP, k, 3, np.arange(3.0), np.ones(3))
+
+
+OTHERS = {
+    "a number that is no size": """
+fn f(x: f64[n], y: f64[m], i: i64, a: f64) -> f64 =
+  if i <= 0 { a * x[0] + y[m - 1] } else { g(x, 5 - 7 * i, i - 1, a + y[0]) }
+fn g(x: f64[n], j: i64, i: i64, a: f64) -> f64 =
+  if i <= 0 { a + f64(j) } else { f(x, concat(x, [a]), i - 1, a * x[0]) }
+fn main(x: f64[n], i: i64, a: f64) -> f64 = f(x, [a], i, a)
+""",
+    "a size that is less than another": """
+fn diff(x: f64[n]) -> f64[n - 1] = [x[i + 1] - x[i] for i < n - 1]
+fn f(x: f64[n], d: f64[n - 1], i: i64, a: f64) -> f64 =
+  if i <= 0 { a * x[0] + sum(d) } else { g(x[..n // 9], i - 1, a) }
+fn g(y: f64[m], i: i64, a: f64) -> f64 {
+  if i <= 0 { return a + f64(m) }
+  let z = concat(y, [a, a * a])
+  f(z, diff(z), i - 1, a + 0.1)
+}
+fn main(x: f64[n], i: i64, a: f64) -> f64 = f(x, diff(x), i, a)
+""",
+}
+
+
+@pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
+def test_no_array_for_another_of_functions_that_call_one_another_has_a_negative_size(text: str) -> None:
+    compiled, interpreted = dlang.compile(text).main, dlang.compile(text, backend="interp").main
+    x = np.array([0.3, 0.4])
+    wanted = [meaning(interpreted, x, i, 0.7) for i in range(6)]
+    interpreted = dlang.compile(text, backend="interp").main  # once more, as it is optimised
+    assert [interpreted(x, i, 0.7) for i in range(6)] == pytest.approx(wanted)
+    assert [compiled(x, i, 0.7) for i in range(6)] == pytest.approx(wanted)
