@@ -170,8 +170,8 @@ PASSES: tuple[CorePass, ...] = (
     _plain("jump_threading", jump_threading, NORMAL, _THREADING, exact=True),
     _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True),
     _plain("dce", dce, NORMAL, _DCE, exact=True, tidies=True),
-    _plain("common_fields", common_fields, NORMAL, "reads where it comes from what all nodes of a variant hold",
-           exact=True),
+    Pass("common_fields", lambda program, to: common_fields(program, to.entries), NORMAL,
+         "reads where it comes from what all nodes of a variant hold", exact=True),
     _plain("early_reads", early_reads, NORMAL, "puts what reads an array before what consumes it", exact=True),
     # what a loop computes in every iteration would be saved in every iteration
     _plain("hoist", hoist, NORMAL, _HOIST, exact=True),

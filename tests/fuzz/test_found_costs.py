@@ -56,6 +56,15 @@ fn main(p: f64[n], q: f64[k], x: f64) -> f64 {
   y
 }
 """,
+    "a function that calls itself is given one that is chosen, and captures an array": """
+fn halves(f: f64 -> f64, a: f64, b: f64, d: i64) -> f64 {
+  let m = 0.5 * (a + b)
+  if d <= 0 { f(m) * (b - a) } else { halves(f, a, m, d - 1) + halves(f, m, b, d - 1) }
+}
+fn main(q: f64[n], x: f64) -> f64 {
+  halves(if x > 0.5 { |t: f64| q[i64(t * 4.0) % n] * t } else { |t: f64| q[i64(t * 4.0) % n] }, 0.0, 1.0, 5)
+}
+""",
     "an iteration chooses another function that captures the same array": """
 fn main(p: f64[n], q: f64[k], x: f64) -> f64 {
   var g = |y: f64| y

@@ -67,7 +67,7 @@ BODIES = {
   }
   t""",
 }  # fmt: skip
-CALLED = ("a function of a function", "a list of what holds one")  # functions open the nodes of these
+CALLED = ("a list of what holds one",)
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
