@@ -62,6 +62,10 @@ class Algebra:
         """A value, or many, without what this algebra adds to NumPy's: for the world outside."""
         return value
 
+    def stopped(self, value: Any, dtype: str) -> Any:
+        """The same where the program stops derivatives."""
+        return self.plain(value, dtype)
+
     def outgoing(self, value: Any, dtype: str, target: str) -> Any:
         """The same for a function outside."""
         return value

@@ -54,9 +54,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Differentiable(Algebra):
-    """The algebra of one interpreter, in which each derivative under way has a tag of its own."""
+    """The algebra of one interpreter, in which each derivative under way has a tag of its own.
+
+    stops: whether `stop_gradient` stops derivatives. Without it they are those of the value alone.
+    """
 
     most: ClassVar[int] = 1 << 13  # each takes as long as many of NumPy's
+    stops: bool = True
     tags: Iterator[int] = field(default_factory=lambda: count(1))
 
     # ---- scalars -----------------------------------------------------------------------------------------------------
@@ -81,6 +85,9 @@ class Differentiable(Algebra):
         if dtype in FLOATS and isinstance(value, np.ndarray):
             return array(list(map(primal, value.reshape(-1))), value.shape, dtype) if is_traced(value) else value
         return mapped(primal, value) if dtype in FLOATS or is_handle(dtype) else value
+
+    def stopped(self, value: Any, dtype: str) -> Any:
+        return self.plain(value, dtype) if self.stops else value
 
     def outgoing(self, value: Any, dtype: str, target: str) -> Any:
         if any(isinstance(x, Traced) for x in scalars(value)):

@@ -109,9 +109,9 @@ class StopGradient(Step):
     def run(self, run: Interpreter, frame: Frame) -> None:
         value, dtype = value_of(self.op.arg, frame.env), dtype_of(self.op.arg)
         if type(value) is Rows:
-            frame.env[self.let.vars[0]] = Rows(run.algebra.plain(value.data, dtype), value.base, value.shape)
+            frame.env[self.let.vars[0]] = Rows(run.algebra.stopped(value.data, dtype), value.base, value.shape)
         else:
-            frame.env[self.let.vars[0]] = run.algebra.plain(value, dtype)
+            frame.env[self.let.vars[0]] = run.algebra.stopped(value, dtype)
 
 
 @dataclass(eq=False)

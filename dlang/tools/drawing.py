@@ -24,7 +24,7 @@ from dlang.specialize.specialize import Entry
 from dlang.specialize.types import MonoArray
 from dlang.specialize.values import ArrayV, DataV, EnumV, Many, ScalarV, TupleV, Value
 from dlang.typecheck import core, types as ty
-from dlang.typecheck.printing import Names
+from dlang.typecheck.printing import Names, show
 from dlang.typecheck.refinements import field_type, of_field, of_part
 from dlang.typecheck.terms import BOOL, F64, I64, STR
 from dlang.typecheck.trees import at_its_own_types, calling, reference
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dlang.specialize.types import Bindings
 
 
+LARGEST = 64  # of the sizes that are tried, so that there is an index
 Kind = Literal["normal", "positive", "fractions"]
 
 
@@ -166,8 +167,9 @@ def drawn(
         if leaf.index is not None:
             most = _evaluated(leaf.index, known)
             if most < 1:
-                message = f"no argument can be drawn: there is no index below {most} for `{leaf.name}`"
-                raise error("E0957", message, None, help=("give a larger size: `--size n=5`",))
+                of = f"`{leaf.name}` is an index below `{show(leaf.index)}`, which is {most} here"
+                help = _with_an_index([leaf.index for leaf in leaves if leaf.index is not None], known)
+                raise error("E0957", f"no argument can be drawn: {of}", None, help=(help,))
         if leaf.size is not None:
             out.append(sizes[leaf.size])
         elif leaf.default is not None:
@@ -177,6 +179,16 @@ def drawn(
         else:
             out.append(_value(np.random.default_rng([seed, number]), t.dtype, shape, max(most, 1), kind))
     return out
+
+
+def _with_an_index(bounds: Sequence[ty.Size], known: Mapping[Any, int]) -> str:
+    """Says with which size there is an index below each of the bounds, if changing one of the sizes, or all, does."""
+    ways = [(f"{v.name}={{}}", [v]) for v in known if v.name] + [("{}", list(known))]
+    for text, changed in sorted(ways, key=lambda way: len(way[1])):
+        for size in range(1, LARGEST + 1):
+            if all(_evaluated(b, {**known, **dict.fromkeys(changed, size)}) >= 1 for b in bounds):
+                return f"give another size: `--size {text.format(size)}`"
+    return "write a function that calls it with sizes for which there is an index, and check that"
 
 
 def _evaluated(size: ty.Size, known: Mapping[Any, int]) -> int:

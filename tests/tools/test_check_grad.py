@@ -1,5 +1,6 @@
 """`dlc check-grad`: what it compares, what it finds, and how it ends."""
 
+import re
 import textwrap
 import time
 from pathlib import Path
@@ -267,6 +268,31 @@ def test_differences_say_nothing_where_a_derivative_is_stopped(check):
     assert code == 0 and "it stops derivatives, so differences are others" in out
     code, out, _ = check("fn g(x: f64, nodiff tol: f64) -> f64 = x * tol\nfn f(x: f64) -> f64 = g(x, 2.0 * x)", "--all")
     assert code == 0 and out.count("it stops derivatives") == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["logsumexp(2.0 * x)", "math.hypot(x[0], x[1])", "math.logaddexp(x[0], x[1])", "sum(hessian(logsumexp)(x) ** 2)"],
+)
+def test_what_is_stopped_and_does_not_count_leaves_differences_as_they_are(check, body):
+    code, out, _ = check(f"import math\nfn f(x: f64[n]) -> f64 = {body}")
+    assert code == 0 and "stops derivatives" not in out and "all 3 derivatives agree" in out
+
+
+@pytest.mark.parametrize(
+    ("bounds", "given", "why", "help"),
+    [
+        ("i: Idx<n - 5>", "n=5", "`i` is an index below `n - 5`, which is 0 here", "give another size: `--size n=6`"),
+        ("i: Idx<n // 2 - 4>, j: Idx<n - 3>", "2", "below `n // 2 - 4`, which is -3", "another size: `--size n=10`"),
+        ("i: Idx<n - n>", "n=5", "which is 0 here", "with sizes for which there is an index"),
+    ],
+)
+def test_where_there_is_no_index_another_size_is_named(check, bounds, given, why, help):
+    text = f"fn f(x: f64[n], {bounds}) -> f64 = x[0] * f64(i)"
+    code, _, err = check(text, "--size", given)
+    assert code == 1 and why in err and help in err
+    if named := re.search("--size (.*)`", err):
+        assert check(text, "--size", named[1])[0] == 0
 
 
 def test_time_is_bounded_and_what_was_compared_is_said(check):
