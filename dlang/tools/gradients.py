@@ -76,7 +76,7 @@ class Gradients:
     def stops_at(self, args: Sequence[Any], seconds: float, reference: Slopes | None = None) -> bool:
         """Tells whether a derivative that is stopped counts at arguments, or nobody knows: then differences are others.
 
-        What `logsumexp` or `math.hypot` stop does not count, since the value does not depend on it.
+        What `logsumexp` or `math.logaddexp` stop does not count, since the value does not depend on it.
         """
         if not self.stops():
             return False

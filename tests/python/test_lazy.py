@@ -132,6 +132,11 @@ def test_large_numbers_and_infinities_are_no_trouble():
     a = dlang.lazy(np.array([1.0, 3.0]))
     assert np.logaddexp(a, 1.0).sum().grad(a).tolist()[0] == 0.5  # also where both are the same
     np.testing.assert_allclose(np.hypot(a, [0.0, 4.0]).sum().grad(a).value(), [1.0, 0.6])
+    for dtype, small in ((np.float64, 1e-310), (np.float32, 1e-40)):
+        a, b = np.array([3.0 * small, 0.0], dtype), np.array([4.0 * small, 0.0], dtype)
+        same(np.hypot(dlang.lazy(a), b), np.hypot(a, b))
+        x = dlang.lazy(a)
+        np.testing.assert_allclose(np.hypot(x, b).sum().grad(x).value(), [0.6, 0.0], rtol=1e-4)
 
 
 def test_a_name_is_given_to_a_new_array_by_assignment_operators():

@@ -119,10 +119,11 @@ def _hypot(x: Any, y: Any) -> Lazy:
     """The larger of the two is taken out, so that squares neither overflow nor vanish."""
     top = _of(np.hypot, "stop_gradient(maximum(abs({0}), abs({1})))")(x, y)
     a, b = converted((x, y), (top.dtype, top.dtype))
-    scale = "where(bit_and({2} > 0.0, isfinite({2})), {2}, 1.0)"
-    return applied(
-        f"{scale} * sqrt(({{0}} / {scale}) ** 2 + ({{1}} / {scale}) ** 2)", (a, b, top), top.shape, top.dtype
-    )
+    least = float(np.finfo(top.dtype).tiny)  # the inverse of a smaller number would overflow
+    scale = f"where(isfinite({{2}}), maximum({{2}}, {least!r}), 1.0)"
+    length = f"{scale} * sqrt(({{0}} / {scale}) ** 2 + ({{1}} / {scale}) ** 2)"
+    text = f"where(bit_and({{2}} > 0.0, isfinite({{2}})), {length}, abs({{0}}) + abs({{1}}))"
+    return applied(text, (a, b, top), top.shape, top.dtype)
 
 
 def where(condition: Any, x: Any, y: Any) -> Lazy:
