@@ -342,6 +342,9 @@ def _brackets(stop: Stop) -> Explanation | None:
         return None
     if stop.is_kind(-2, "fn") and before.kind == "NAME":
         return _type_parameters(stop)
+    if {"_", "UNAME", "STRING"} <= set(stop.accepted) and not stop.expects_value:
+        help = "patterns take tuples and structures apart: an element of an array is `x[0]`"
+        return stop.says("E0115", "expected a pattern, found `[`", "", help)
     if "UNAME" in stop.accepted and "(" in stop.accepted and not stop.expects_value and stop.is_kind(1, "NAME"):
         closing = stop.closing(stop.at)
         sizes = ["_"]

@@ -130,7 +130,7 @@ class Annotator:
                 "E0314",
                 f"`{name}` takes {len(entry.params)} argument{'s' * (len(entry.params) != 1)}, found {len(arguments)}",
                 t.span,
-                help=(f"write `{name}<{kinds}>`",) if kinds else (),
+                help=(f"write `{name}<{kinds}>`" if kinds else f"write `{name}`",),
             )
         converted = tuple(self.argument(p, a) for p, a in zip(entry.params, arguments, strict=True))
         return self.applied(entry, converted, t)
@@ -139,6 +139,8 @@ class Annotator:
         """The message for a name that is no type; it says how a variable of the name would be declared."""
         instead = elsewhere.TYPES.get(name)
         help = (instead,) if instead is not None else did_you_mean(name, [*declared, *sorted(ty.DTYPES)])
+        if not help and len(name) == 1 and name.isupper():
+            help = (f"a type variable is a letter in lower case: `{name.lower()}`",)
         if not help and not name[0].isupper():
             help = (f"a type variable is a single letter, or listed before the parameters: `<{name}>`",)
         name_span = span.head(len(name))

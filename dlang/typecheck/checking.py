@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
+from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error, own_help
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse, parse_signature
 from dlang.identity import ByIdentity
@@ -382,7 +382,7 @@ class Linker:
 def outside_of_script(d: Diagnostic, variables: set[str]) -> Diagnostic:
     """Tells a function that misses a variable of the script why it does."""
     name = d.span.text if d.span is not None else ""
-    if d.code != "E0201" or name not in variables or d.help:
+    if d.code != "E0201" or name not in variables or own_help(d):
         return d
     help = (f"functions do not see the variables of a script: declare it by `const {name} = …`, or pass it",)
     return replace(d, help=help)

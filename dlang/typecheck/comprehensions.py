@@ -11,10 +11,11 @@ from dlang.ops.monoids import MONOIDS
 from dlang.typecheck import core, indexing, patterns
 from dlang.typecheck.context import Checker
 from dlang.typecheck.limits import within_axes
+from dlang.typecheck.printing import show
 from dlang.typecheck.scope import FunctionContext, LocalEntry, Scope
 from dlang.typecheck.terms import BOOL, I64, array, of_var, variables
 from dlang.typecheck.trees import binder_children, pattern_locals, walk
-from dlang.typecheck.types import INTS, Shape, Size, SizeVar, Type, TypeArray, TypeCon, resolve
+from dlang.typecheck.types import INTS, Shape, Size, SizeVar, Type, TypeArray, TypeCon, TypeVar, resolve
 
 
 def index_local(cx: Checker, scope: Scope, p: s.Pattern, *, axis: Size | None = None) -> core.Local:
@@ -47,10 +48,10 @@ def binder(cx: Checker, scope: Scope, b: s.Binder, inner: Scope, *, loop: bool =
             element: Type = resolve(TypeArray(t.element, inner_shape))
         else:
             size, element = cx.st.size(Note("the array that is iterated over", b.each.span)), cx.st.type_var()
-            if isinstance(t, TypeCon) and t.name in INTS:
+            if (isinstance(t, TypeCon) and t.name in INTS) or (isinstance(t, TypeVar) and t.literal == "int"):
                 name = b.pattern.name if isinstance(b.pattern, s.PatternName) else "i"
                 help = (f"to count, write `for {name} < {b.each.span.text}`, or `for {name} in a..b`",)
-                raise error("E0402", f"`in` needs an array, found {t.name}", b.each.span, help=help)
+                raise error("E0402", f"`in` needs an array, found {show(t)}", b.each.span, help=help)
             cx.expect(array(element, size), t, b.each.span, "`in` needs an array: ")
         return core.Each(patterns.bind(cx, inner, b.pattern, element, what="binder"), source, size, b.span)
     if b.low is not None and b.high is not None:

@@ -17,7 +17,7 @@ from dlang.typecheck.schemes import Instantiated
 from dlang.typecheck.scope import Scope
 from dlang.typecheck.state import Mismatch, Reason
 from dlang.typecheck.terms import STR, of_var, substitute_size
-from dlang.typecheck.types import Shape, Size, Type, TypeArray, TypeFn, TypeTuple, TypeVar, resolve
+from dlang.typecheck.types import Shape, Size, Type, TypeArray, TypeData, TypeFn, TypeTuple, TypeVar, resolve
 from dlang.typecheck.unify import unify
 
 
@@ -42,6 +42,8 @@ def form(cx: Checker, scope: Scope, kind: str, e: s.Call) -> core.Expr:
         if isinstance(written.value, s.Call) and isinstance(written.value.function, s.Name):
             called = written.value.function.span
             help = (f"apply it to the function: `{kind}({called.text}){written.span.text[len(called.text) :]}`",)
+        elif not isinstance(t, TypeData):
+            help = (f"give the function itself, by its name or as a lambda: `{kind}(|x| x ** 2)`",)
         raise error("E0306", f"`{kind}` takes a function, found {show(t)}", written.span, help=help)
     arguments = e.arguments[1:]
     if kind == "jvp" or kind == "vjp":
@@ -77,6 +79,9 @@ def chosen(
         raise error("E0703", "`checkpoint` takes a function only", arguments[0].span)
     if not arguments:
         return (0,), True
+    if isinstance(base := underived(function), core.FnRef) and not is_known(base):
+        help = ("each call would need a derivative of a higher order: write the orders that it takes apart",)
+        raise error("E0711", f"a derivative of `{base.decl.name}` is taken inside of it", function.span, help=help)
     if len(arguments) > 1 or arguments[0].name != "wrt":
         raise error("E0703", f"`{kind}` takes a function and `wrt`", arguments[0].span,
                     help=instead_of_arguments(kind, arguments))  # fmt: skip
@@ -261,7 +266,9 @@ def products(
     else:
         if len(arguments) != 2:
             found = f"found {plural(len(arguments) + 1, 'argument')}"
-            raise error("E0303", f"`jvp` takes a function, its arguments and their tangents, {found}", e.span)
+            message = f"`jvp` takes a function, its arguments and their tangents, {found}"
+            help = ("write `jvp(f, x, dx)`" if n == 1 else "write `jvp(f, (x, y), (dx, dy))`",)
+            raise error("E0303", message, e.span, help=help)
         args = []
         for k, a in enumerate(arguments):
             written: tuple[s.Expr, ...] = (a.value,)
@@ -339,7 +346,7 @@ def call_derivative(cx: Checker, scope: Scope, derivative: core.Derivative, e: s
         return call_value(cx, scope, function, e)
     decl = base.decl
     names = tuple(p.local.name if p.local.name != "_" else None for p in decl.params)
-    if len(names) != len(t.params):  # not checked yet: it is part of the same group
+    if not is_known(base):
         return call_value(cx, scope, function, e)
     defaults = tuple(p.has_default for p in decl.params)
     arguments = in_order(e, f"{function.kind}({decl.name})", names, defaults, decl.span)
@@ -361,7 +368,7 @@ def parameter_names(function: core.Expr) -> list[str] | None:
     """The names of the parameters of a `fn` or a lambda; None for another function value."""
     match function:
         case core.FnRef(decl=decl):
-            return [p.local.name for p in decl.params]
+            return [p.local.name for p in decl.params] if is_known(function) else None
         case core.Lambda() if (call := sized(function)) is not None:
             return parameter_names(call.function)
         case core.Lambda(params=params):
@@ -372,6 +379,12 @@ def parameter_names(function: core.Expr) -> list[str] | None:
             return parameter_names(inner)
         case _:
             return None
+
+
+def is_known(function: core.FnRef) -> bool:
+    """Tells whether the parameters of a `fn` are known: those of one that calls this function are not yet."""
+    t = resolve(function.type)
+    return isinstance(t, TypeFn) and len(function.decl.params) == len(t.params)
 
 
 def nodiff(function: core.Expr) -> set[int]:

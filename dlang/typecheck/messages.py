@@ -11,6 +11,7 @@ from dlang.typecheck import types as ty
 from dlang.typecheck.mismatches import (
     DIFFERENT,
     AxisTwice,
+    Different,
     EachCall,
     FunctionOperand,
     HasEffect,
@@ -134,21 +135,34 @@ def helps(
 ) -> tuple[str, ...]:
     """Suggests fixes. found, wanted: the whole types; operator, operands, parts: where it is one of operands."""
     a, b, lacks = m.found, m.wanted, lacking(m)
+    whole = found is None or not isinstance(ty.resolve(found), ty.TypeFn)
     match m.why, lacks:
         case Infinite(), _:
             return ()
         case EachCall(), _:
             return ("wrap it in a lambda whose result has a known size: `|x| … as f64[3]`",)
+        case Lacks(classes), ty.TypeArray() if "Vector" not in classes and wanted is not None and whole:
+            return (_of_each(parts), "to take arrays, a parameter is declared as `a[..s]`")
         case Lacks(classes), ty.TypeArray() if "Vector" not in classes:
             return ("a bounded variable stands for one number: for arrays write `a[..s]`",)
         case NoArray(), ty.TypeArray():
             return ("a bounded variable stands for one number: for arrays write `a[..s]`",)
+        case Lacks(), ty.TypeData() if not operator and is_list(lacks):
+            return (f"take it apart: `{_arms(lacks, parts)}`",)
+        case Lacks(("Num",) | ("Float",), ""), ty.TypeTuple() | ty.TypeData() if not operator:
+            return (f"the sum of the floats in a structure is `sum_floats({text_of(parts[0]) if parts else 'x'})`",)
         case Lacks(("Float",), ""), ty.TypeCon(name) if name in ty.INTS:
             return (as_floats(operator, parts),)
         case Lacks((cls,), ""), ty.TypeVar(rigid=True, name=str(name)) if name and cls in _BOUNDS:
             return (f"bound it: `<{name}: {cls}>`",)
+        case Lacks((cls,)), ty.TypeVar(rigid=True, name=str(name), classes=frozenset(own)) if name and not own:
+            return (f"bound it where it is declared: `<{name}: {cls if cls in _BOUNDS else 'Num'}>`",)
         case Lacks() | NoArray(), ty.TypeVar(rigid=True, name=str(name)) if name:
             return ()
+        case Ranks() | Different(), ty.TypeArray(shape=shape) if whole and is_number(b) and not (operands or shape.row):
+            return (_of_each(parts, len(shape.pre)),)
+        case Ranks(), _ if isinstance(a, ty.TypeData) and isinstance(b, ty.TypeArray) and len(a.decl.variants) > 1:
+            return (f"take it apart: `{_arms(a, parts)}`",)
         case _:
             pass
     if a == ty.UNIT and wanted is not None and not isinstance(b, ty.TypeVar):
@@ -208,6 +222,10 @@ def helps(
                 return (f"call it: `{text_of(p)}({'…' if f.params else ''})`",)
     if is_option(b) and not isinstance(a, ty.TypeData):
         return ("a value that is there is written `Some(…)`",)
+    if is_result(b) and not isinstance(a, ty.TypeData):
+        return ("a result is written `Ok(…)`, and the reason why there is none `Err(…)`",)
+    if isinstance(a, ty.TypeData) and len(a.decl.variants) > 1 and is_number(b) and not operator:
+        return (f"take it apart: `{_arms(a, parts)}`",)
     if operator == "@":
         return ("`*` multiplies by a scalar",)
     if is_number(a) and is_number(b):
@@ -221,6 +239,24 @@ def helps(
         if wanted is not None and not isinstance(ty.resolve(wanted), ty.TypeFn):
             return ("call the function to get its result",)
     return ()
+
+
+def _of_each(parts: tuple[Span, ...], rank: int = 1) -> str:
+    """Says what stands in the place of an array where one number is asked for."""
+    x = _named(parts)
+    if rank > 1:
+        return f"one element is `{x}[{', '.join('ijklmn'[:rank])}]`"
+    return f"one element is `{x}[i]`; a function of one number is applied to each by `[f(v) for v in {x}]`"
+
+
+def _named(parts: tuple[Span, ...]) -> str:
+    return text_of(parts[0]) if len(parts) == 1 and text_of(parts[0]).isidentifier() else "x"
+
+
+def _arms(t: ty.TypeData, parts: tuple[Span, ...]) -> str:
+    """How a value of an enum is taken apart."""
+    arms = [v.name + (f"({', '.join(['…'] * len(v.fields))})" if v.fields else "") + " => …" for v in t.decl.variants]
+    return f"match {_named(parts)} {{ {', '.join(arms[:3])}{', …' if len(arms) > 3 else ''} }}"
 
 
 def of_function(found: ty.TypeFn, wanted: ty.TypeFn) -> tuple[str, ...]:
@@ -293,6 +329,14 @@ def is_structure(t: object) -> bool:
 
 def is_option(t: object) -> bool:
     return isinstance(t, ty.TypeData) and t.decl.name == "Option"
+
+
+def is_result(t: object) -> bool:
+    return isinstance(t, ty.TypeData) and t.decl.name == "Result"
+
+
+def is_list(t: object) -> bool:
+    return isinstance(t, ty.TypeData) and t.decl.name == "List"
 
 
 def is_text(t: object) -> bool:
