@@ -28,6 +28,9 @@ def _lambda(stop: Stop) -> Explanation | None:
         bars = (stop.as_token("|", stop.at - 1), stop.as_token("|", end))
         edit = Edit(stop.at - 1, end + 1, [bars[0], *stop.tokens[stop.at : end], bars[1]])
         return stop.says("E0115", "`lambda` is not a keyword", "", help, edit=edit, token=before)
+    if token.kind == "|" and set(stop.accepted) == {")", ","}:
+        message = f"expected {expected(stop)}, found `|`"
+        return stop.says("E0101", message, "", "alternatives are whole patterns: `(p, q) | (p, r) => value`")
     if token.kind == ".." and "=>" in stop.accepted:
         message = f"expected {expected(stop)}, found `..`"
         return stop.says("E0101", message, "", "a range is asked for by a guard: `k if a <= k and k < b => value`")

@@ -41,10 +41,14 @@ class Host:
         self.progress = Progress()
 
     def print(self, text: str) -> None:
-        """Writes one line."""
+        """Writes one line; a character that the output can't write is written by its number, as `\\u03b8`."""
         self.progress.erase()
         out = self.out if self.out is not None else sys.stdout
-        out.write(text + "\n")
+        try:
+            out.write(text + "\n")
+        except UnicodeEncodeError:
+            encoding = getattr(out, "encoding", None) or "utf-8"
+            out.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
         out.flush()
 
     def failed(self) -> None:
@@ -65,7 +69,7 @@ class Host:
         path = str(args[0]) if args else ""
         if name == "read_exists":
             return [os.path.exists(path)]
-        if name.startswith(("read_", "write_")) and args and (not path or "\0" in path):
+        if name.startswith(("read_", "write_")) and args and not _is_name(path):
             code, verb = (CANNOT_READ, "read") if name.startswith("read_") else (CANNOT_WRITE, "write")
             raise RunError(code, f"cannot {verb} `{path}`: that is no name of a file")
         match name:
@@ -102,14 +106,31 @@ class Host:
         return []
 
 
+def _is_name(path: str) -> bool:
+    """Tells whether a file may have this name."""
+    try:
+        return bool(path) and b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
 @contextmanager
 def _draft(path: str, lasting: bool = False) -> Iterator[IO[bytes]]:
     """Opens a file that takes the place of another one when it is complete. Raises `RunError`."""
+    with _writing(path), draft(path, lasting) as out:
+        yield out
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    """Has what goes wrong with a file that is written end the run."""
     try:
-        with draft(path, lasting) as out:
-            yield out
+        yield
     except OSError as e:
         raise RunError(CANNOT_WRITE, f"cannot write `{path}`: {e.strerror or e}") from None
+    except UnicodeEncodeError as e:
+        character = f"U+{ord(e.object[e.start]):04X}"
+        raise RunError(CANNOT_WRITE, f"cannot write `{path}`: {character} is no character in UTF-8") from None
 
 
 NO_MEMBER = "E0823"
@@ -441,18 +462,15 @@ def append(path: str, names: Sequence[str], values: Sequence[Any]) -> None:
 
     A last line without an end, as an editor may leave it, is ended first. A row is written as a whole or not at all.
     """
-    try:
-        with appending(path) as file:
-            file.seek(0)
-            first = _first_line(file)
-            end = b""
-            if first:
-                _check_columns(path, first, names)
-                file.seek(-1, os.SEEK_END)
-                end = b"" if file.read(1) == b"\n" else b"\n"
-            add(file, end + _lines([values] if first else [names, values]).encode())
-    except OSError as e:
-        raise RunError(CANNOT_WRITE, f"cannot write `{path}`: {e.strerror or e}") from None
+    with _writing(path), appending(path) as file:
+        file.seek(0)
+        first = _first_line(file)
+        end = b""
+        if first:
+            _check_columns(path, first, names)
+            file.seek(-1, os.SEEK_END)
+            end = b"" if file.read(1) == b"\n" else b"\n"
+        add(file, end + _lines([values] if first else [names, values]).encode())
 
 
 def _first_line(file: IO[bytes]) -> bytes:

@@ -20,6 +20,16 @@ def test_print_writes_a_line(host):
     assert host.out.getvalue() == "x = 1\n"
 
 
+@pytest.mark.parametrize(
+    ("encoding", "text", "written"),
+    [("ascii", "θ = 1", "\\u03b8 = 1"), ("utf-8", "a\ud800", "a\\ud800"), ("latin-1", "é", "é")],
+)
+def test_a_character_that_the_output_has_not_is_written_by_its_number(encoding, text, written):
+    out = io.TextIOWrapper(io.BytesIO(), encoding)
+    Host(out).print(text)
+    assert out.buffer.getvalue().decode(encoding) == written + "\n"
+
+
 def test_a_member_comes_with_its_sizes_and_the_dtype_that_was_asked_for(host):
     np.savez("a.npz", x=np.arange(6, dtype=np.uint8).reshape(2, 3))
     rows, columns, x = host.effect("read_npz", ("f64", "2"), ["a.npz", "x"])
@@ -70,6 +80,10 @@ def header(text):
         ("write_text", (), ["", "x"], "E0822", ["no name of a file"]),
         ("write_text", (), ["/", "x"], "E0822", ["Is a directory"]),
         ("write_text", (), ["x" * 300, "x"], "E0822", ["too long"]),
+        ("read_text", (), ["a\ud800"], "E0821", ["no name of a file"]),
+        ("write_text", (), ["a.txt", "a\ud800"], "E0822", ["U+D800 is no character"]),
+        ("write_csv", (), ["a.csv", "a\ud800", np.ones(1)], "E0822", ["U+D800 is no character"]),
+        ("write_row", ("x",), ["a.csv", "a\ud800"], "E0822", ["U+D800 is no character"]),
     ],
 )
 def test_a_refusal_says_which_file_and_why(host, name, static, args, code, words):
