@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 STAGES = ("syntax", "core", *LOWER)
+LISTED = 12  # of the functions of a file, where a name is none of them
 
 
 def options(parser: Parser) -> None:
@@ -153,8 +154,10 @@ def function_named(checked: Checked, name: str) -> core.FnDecl:
 
 def unknown(name: str, path: str, known: list[str]) -> DlangError:
     close = closest(name, known)
-    help = () if close is None else (f"did you mean `{close}`?",)
-    return error("E0955", f"`{path}` has no function or test `{name}`", None, help=help)
+    listed = ", ".join([f"`{n}`" for n in known[:LISTED]]) + (", …" if len(known) > LISTED else "")
+    has = f"it has {listed}" if known else "it has none that a command can show: declare one by `fn`"
+    help = has if close is None else f"did you mean `{close}`?"
+    return error("E0955", f"`{path}` has no function or test `{name}`", None, help=(help,))
 
 
 # ---- trees as text ---------------------------------------------------------------------------------------------------

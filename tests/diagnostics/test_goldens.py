@@ -210,7 +210,7 @@ def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
         "error[E0954]: the parameter `x` of `main` is no number, text or bool"
     )
     assert dlc(capsys, "ir", "b.dl", "--stage", "mono", "--fn", "g") == (
-        "error[E0955]: `b.dl` has no function or test `g`"
+        "error[E0955]: `b.dl` has no function or test `g`\n  = help: it has `f`"
     )
     (folder / "d.dl").write_text("fn f(x) = x\n")
     assert dlc(capsys, "ir", "d.dl", "--stage", "mono", "--fn", "f").splitlines()[0].startswith("error[E0956]: `f` has")
