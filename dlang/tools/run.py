@@ -321,7 +321,13 @@ def parser_of_main(prog: str, main: FnDecl, options: Sequence[str]) -> Parser:
 
 
 def _default(p: Param) -> str:
-    return f", {p.default.value} unless given" if isinstance(p.default, core.Literal) else ""
+    match p.default:
+        case None:
+            return ""
+        case core.Literal(value=str(value)):
+            return f", {value} unless given"
+        case written:
+            return f", {' '.join(written.span.text.split())} unless given"
 
 
 def dtype_of(p: Param) -> str:

@@ -60,6 +60,13 @@ def test_help_lists_the_options_of_the_program(write, dlc):
     assert code == 0 and "Greets." in out and "--times i64" in out and "1 unless given" in out
 
 
+def test_help_says_defaults_as_they_are_written(write, dlc):
+    text = 'fn main(n: i64 = -3, flag: bool = true, k: i64 = 2 + 1, name: str = "a b", m: f64 = 1e-7) { print(name) }'
+    _, out, _ = dlc("run", write(text), "--help")
+    for said in ("i64, -3 unless", "bool, true unless", "i64, 2 + 1 unless", "str, a b unless", "f64, 1e-7 unless"):
+        assert said in out
+
+
 def test_the_value_of_main_is_printed(write, dlc):
     assert dlc("run", write("fn main() -> f64 = 2.5"))[:2] == (0, "2.5\n")
 
