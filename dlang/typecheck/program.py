@@ -158,8 +158,12 @@ class Program:
             files = [Path(p) for p in [*self.loading[self.loading.index(key) :], key]]
             hiding = [p.name for p in files[1:] if self.finder.hidden(p)]
             help = tuple([f"`{p}` hides a module of the library: give the file another name" for p in hiding])
+            if len(files) == 2:
+                instead = "leave the import out: a module knows its own names"
+                raise error("E0204", f"the module `{files[0].stem}` imports itself", at, help=help or (instead,))
             chain = " → ".join(p.stem for p in files)
-            raise error("E0204", f"the modules import one another: {chain}", at, help=help)
+            instead = "put what they share into a module of its own, which each of them imports"
+            raise error("E0204", f"the modules import one another: {chain}", at, help=help or (instead,))
         for table in self.tables.values():
             if table.path == key:
                 return table

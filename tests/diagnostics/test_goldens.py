@@ -70,7 +70,7 @@ def test_modules_that_import_one_another(folder: Path, capsys: pytest.CaptureFix
     (folder / "b.dl").write_text("import a\n")
     assert dlc(capsys, "check", "a.dl") == (
         "error[E0204]: the modules import one another: a → b → a\n --> b.dl:1:1\n  |\n1 | import a\n  | ^^^^^^^^\n"
-        "\n1 error"
+        "  = help: put what they share into a module of its own, which each of them imports\n\n1 error"
     )
 
 

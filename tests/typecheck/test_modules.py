@@ -183,7 +183,12 @@ def test_a_file_that_hides_a_module_of_the_library_is_named(tmp_path: Path) -> N
         "`math.dl` hides a module of the library: give the file another name",
     )
     (found,) = check_file(tmp_path / "one.dl").diagnostics
-    assert found.code == "E0204" and not found.help
+    assert found.code == "E0204" and found.help == (
+        "put what they share into a module of its own, which each of them imports",
+    )
+    write(tmp_path, own="import own\n")
+    (found,) = check_file(tmp_path / "own.dl").diagnostics
+    assert found.message == "the module `own` imports itself" and found.help[0].startswith("leave the import out")
 
 
 def test_a_file_may_have_the_name_of_a_module_that_the_library_imports(tmp_path: Path) -> None:
