@@ -462,7 +462,7 @@ class _Writer:
             column = self.index("l", (*scope, (t, other)))
             return self.pick(
                 f"sum([sum({vector}[{at}] * {value} for {t} < {other}{tested}) for {i} < {wide}])",
-                f"sum([sum({vector}[{at}] * {value} for {t} < {other}{tested}) * x for {i} < {wide}, c < 2])",
+                f"sum([sum({vector}[{at}] * {value} for {t} < {other}{tested}) * x for {i} < {wide}, b < 2])",
                 f"sum([sum({vector}[{at}] * w[{self.index('k', scope)}, {column}] for {t} < {other}{tested})"
                 f" for {i} < {wide}])",
             )
