@@ -316,6 +316,18 @@ def test_code_that_was_broken_stops_with_its_line(
     assert not f.in_use
 
 
+def test_a_copy_of_a_negative_number_of_elements_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def negative(stmt: loops.Stmt) -> Sequence[loops.Stmt]:
+        return [replace(stmt, count=-stmt.count)] if isinstance(stmt, loops.Move) else [stmt]
+
+    text = "fn main(x: f64[n]) -> f64[n] { var y = x; y[0] = 1.0; y }"
+    assert compiled(text, "main").run(floats(4), n=4)[0][0] == 1.0
+    broken(monkeypatch, negative)
+    with pytest.raises(RunError) as caught:
+        compiled(text, "main").run(floats(4), n=4)
+    assert caught.value.code == "E0811"
+
+
 def test_an_array_that_is_next_to_another_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch, without_guards)
     f, both = compiled(TABLE, "picked"), floats(20)

@@ -96,8 +96,7 @@ def move(w: Writer, stmt: loops.Move) -> None:
     bytes = w.emit(f"mul i64 {size_value(w, stmt.count)}, {bits(stmt.target.dtype) // 8}")
     w.module.declare("llvm.memcpy.p0.p0.i64", "void", "ptr", "ptr", "i64", "i1 immarg")
     to, source = w.values[stmt.target], w.values[stmt.source]
-    sanitizer.inside(w, READ, stmt.source, source, bytes)
-    sanitizer.inside(w, WRITE, stmt.target, to, bytes)
+    sanitizer.copied(w, stmt.source, source, stmt.target, to, bytes)
     w.code.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {bytes}, i1 false)")
 
 

@@ -35,6 +35,14 @@ def inside(w: Writer, what: str, buffer: Buffer, address: str, bytes: str | int,
         _check(w, function, what, buffer, f"ptr {w.root(buffer)}, ptr {address}, i64 {bytes}", depth)
 
 
+def copied(w: Writer, source: Buffer, begin: str, target: Buffer, to: str, bytes: str) -> None:
+    """So many bytes are copied; a negative number of them, which is a very large one then, is never there."""
+    if w.module.sanitizes:
+        many = w.ops().intrinsic("umin", "i64", bytes, str(2**62))
+        inside(w, READ, source, begin, many)
+        inside(w, WRITE, target, to, many)
+
+
 def element(w: Writer, what: str, buffer: Buffer, address: str, depth: int | None = None) -> None:
     """An element at an address is read or written."""
     inside(w, what, buffer, address, bits(buffer.dtype) // 8, depth)
