@@ -109,7 +109,7 @@ def deciding(st: Inference, kind: str) -> list[Waiting]:
     return in_order([w for w in inner(st) if w.constraint.kind == kind and involves(st, w.constraint)])
 
 
-def reachable(st: Inference, members: list[Member], owned: Sequence[Constraint] = ()) -> set[ty.Var]:
+def reachable(st: Inference, members: list[Member], owned: Sequence[Constraint] = ()) -> dict[ty.Var, None]:
     """The variables that parameters determine, directly or through constraints. owned: constraints beside those that
     wait."""
     return spread(parameters_of(members), [*[w.constraint for w in st.pending()], *owned])
@@ -131,19 +131,20 @@ def parameters_of(members: list[Member]) -> dict[ty.Var, None]:
     return variables(*[p for m in members for p in m.scheme.params], *sizes)
 
 
-def spread(starts: Iterable[ty.Var], constraints: Sequence[Constraint]) -> set[ty.Var]:
-    """The variables that are connected with some by constraints, these included."""
+def spread(starts: Iterable[ty.Var], constraints: Sequence[Constraint]) -> dict[ty.Var, None]:
+    """The variables that are connected with some by constraints, these included, in the order in which they are found:
+    one that does not depend on where they are in memory."""
     sets = [variables(*c.terms()) for c in constraints]
     mentioning: dict[ty.Var, list[int]] = {}
     for k, s in enumerate(sets):
         for v in s:
             mentioning.setdefault(v, []).append(k)
     work = list(starts)
-    reach = set(work)
+    reach = dict.fromkeys(work)
     while work:
         for k in mentioning.pop(work.pop(), ()):
             new = [v for v in sets[k] if v not in reach]
-            reach.update(new)
+            reach |= dict.fromkeys(new)
             work += new
     return reach
 
@@ -327,10 +328,10 @@ def report_unsolved(st: Inference, owned: list[Constraint], members: list[Member
     equations = [c for c in owned if c.kind in ("size", "equal-shape")]
     if not equations:
         return False
-    seen = reachable(st, members, owned) | set(variables(*[m.scheme.result for m in members]))
+    seen = reachable(st, members, owned) | variables(*[m.scheme.result for m in members])
     for c in equations:
         open_ = [v for v in variables(*c.terms()) if not v.rigid]
-        if open_ and not seen & set(open_):
+        if open_ and seen.keys().isdisjoint(open_):
             report_equation(st, c)
             return True
     return False
