@@ -12,7 +12,7 @@ in range by what a derivative saved, or by what the iterations before have done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil, floor
@@ -189,6 +189,17 @@ class _Known:
                 if order == "ne":
                     return x == y
                 return any(self.ranges.at_least_zero(-gap - 1) for gap in _gaps(order, x, y))
+            case _:
+                return False
+
+    def undecided(self, condition: Atom, holds: bool) -> bool:
+        """Tells whether a condition that was learned has alternatives of which it is not known which one is true."""
+        match self.definitions.get(condition) if isinstance(condition, Var) else None:
+            case Prim("not", (a,)):
+                return self.undecided(a, not holds)
+            case Prim("and" | "or", (a, b)):
+                either = _Either(a, b, holds)
+                return either in self.open or self.undecided(a, holds) or self.undecided(b, holds)
             case _:
                 return False
 
@@ -390,6 +401,7 @@ class _Known:
         """Tells whether something is true of a value where a condition holds, or does not."""
         mark = self.mark()
         self.learn(condition, holds)
+        self.settle()
         found = is_true_of(value)
         self.undo(mark)
         return found
@@ -473,7 +485,9 @@ class _Walk:
         match op:
             case Prim():
                 known.define(let.vars[0], op)
+                self.rely(let.vars[0], op.args)
             case anf.IndexExpr(size):
+                self.rely(let.vars[0], size.atoms())
                 known.opened[let.vars[0]] = known.number(size)
             case Assert():
                 self.check(op, let)
@@ -517,6 +531,7 @@ class _Walk:
                 self.inner(then, condition)
                 self.inner(otherwise, condition, False)
                 for v, x, y in zip(let.vars, then.results, otherwise.results, strict=True):
+                    self.rely(v, (x, y))
                     if v.type == I64:
                         known.define(v, Prim("select", (condition, x, y)))
             case anf.LinalgOp("argsort", (array,)):
@@ -553,10 +568,14 @@ class _Walk:
             elif guarded in self.elements:
                 assert isinstance(guarded, Var)
                 self.elements[v] = self.elements[guarded]
-        open = len(known.open)
         known.learn(op.condition)
-        if len(known.open) > open:
+        if known.undecided(op.condition, True):
             self.conditional.update(let.vars)
+
+    def rely(self, v: Var, used: Iterable[Atom]) -> None:
+        """Notes that what is made of something that relies on a check which may not have been made relies on it too."""
+        if any(atom in self.conditional for atom in used):
+            self.conditional.add(v)
 
     def positions(self, array: Var, size: Size) -> None:
         """Notes that the elements of an array are positions below a size."""
