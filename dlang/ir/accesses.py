@@ -12,7 +12,7 @@ in range by what a derivative saved, or by what the iterations before have done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil, floor
@@ -23,6 +23,7 @@ from dlang.ir.affine import Knowledge
 from dlang.ir.anf import Assert, Atom, Lit, Prim, Size, Var, poly
 from dlang.ir.errors import IRError
 from dlang.ir.printer import print_let
+from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import walk
 from dlang.ir.types import I64, array_type
 from dlang.ops.primitives import GAPS, OPPOSITE
@@ -30,8 +31,7 @@ from dlang.polynomials import Poly, TooManyTerms
 
 GOALS = 300  # of a search
 DEPTH = 7  # of a search: variables that are replaced one in another
-ENDS = 8  # of an element of an array: bounds that are kept
-FAR = 2**62  # a bound beyond it says nothing
+MADE = 3  # elements of arrays that are looked at one in another
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +94,15 @@ class _Either:
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """Between which bounds the elements of an array of i64s lie. axes: what the bounds call the entries of an index."""
+    """What makes an element of an array of i64s: some lets, and their result. With a size: it is a position below that.
 
-    axes: tuple[Var, ...]
-    lows: tuple[Size, ...]
-    highs: tuple[Size, ...]
+    axes: what the lets call the entries of an index, and other names that are not the same for each element.
+    """
 
-    def at(self, index: Sequence[Size]) -> tuple[tuple[Size, ...], tuple[Size, ...]]:
-        """The bounds of one element."""
-        env = dict(zip(self.axes, index, strict=True))
-        return tuple([p.substitute(env.get) for p in self.lows]), tuple([p.substitute(env.get) for p in self.highs])
+    axes: tuple[anf.Axis, ...]
+    lets: tuple[anf.Let, ...] = ()
+    value: Atom | None = None
+    size: Size | None = None
 
 
 _Mark = tuple[int, int, int, dict[_Either, None], dict[tuple[Size, Size], None], dict[Size, None]]
@@ -173,22 +172,22 @@ class _Known:
             case _:
                 pass
 
-    def refuted(self, condition: Atom, holds: bool) -> bool:
-        """Tells whether a condition cannot hold; with `holds` false, whether it has to."""
+    def refuted(self, condition: Atom, holds: bool, proves: Callable[[Size], bool]) -> bool:
+        """Tells whether a condition cannot hold; with `holds` false, whether it has to. proves: that p >= 0."""
         if isinstance(condition, Lit):
             return bool(condition.value) != holds
         match self.definitions.get(condition):
             case Prim("not", (a,)):
-                return self.refuted(a, not holds)
+                return self.refuted(a, not holds, proves)
             case Prim(("and" | "or") as name, (a, b)):
-                one, other = self.refuted(a, holds), self.refuted(b, holds)
+                one, other = self.refuted(a, holds, proves), self.refuted(b, holds, proves)
                 return (one or other) if (name == "and") == holds else (one and other)
             case Prim(name, (a, b)) if name in OPPOSITE and a.type == I64:
                 x, y = self.of(a), self.of(b)
                 order = name if holds else OPPOSITE[name]
                 if order == "ne":
                     return x == y
-                return any(self.ranges.at_least_zero(-gap - 1) for gap in _gaps(order, x, y))
+                return any(proves(-gap - 1) for gap in _gaps(order, x, y))
             case _:
                 return False
 
@@ -203,18 +202,19 @@ class _Known:
             case _:
                 return False
 
-    def settle(self) -> None:
-        """Learns what follows of alternatives, now that more is known."""
+    def settle(self, proves: Callable[[Size], bool] | None = None) -> None:
+        """Learns what follows of alternatives, now that more is known. proves: that p >= 0, if not by ranges alone."""
+        proves = proves or self.ranges.at_least_zero
         before = -1
         while before != (before := len(self.open) + len(self.unequal)):
             for either in list(self.open):
                 for refuted, left in ((either.one, either.other), (either.other, either.one)):
-                    if either in self.open and self.refuted(refuted, either.holds):
+                    if either in self.open and self.refuted(refuted, either.holds, proves):
                         del self.open[either]
                         self.learn(left, either.holds)
             for x, y in list(self.unequal):
                 for gap in (x - y, y - x):
-                    if (x, y) in self.unequal and self.ranges.at_least_zero(self.number(gap)):
+                    if (x, y) in self.unequal and proves(self.number(gap)):
                         del self.unequal[x, y]
                         self.fact(self.number(gap) - 1)
 
@@ -317,7 +317,7 @@ class _Known:
 
     def reconsider(self) -> None:
         """Learns what follows of arithmetic, now that more is known: some that could have wrapped has not."""
-        self.settle()
+        self.settle(self.proves)
         facts = self.ranges.facts
         for v, p in self.wrapping.items():
             if v not in self.opened and v in facts.bounds and self.ranges.exact(p := self.number(p)):
@@ -412,22 +412,6 @@ class _Known:
             return 1 if c.constant > 0 else -1
         return 1 if self.ranges.at_least_zero(c) else -1 if self.ranges.at_least_zero(-c) else 0
 
-    def sides(self, p: Size, inner: Set[Var], sign: int, depth: int = 0) -> list[Size]:
-        """Bounds of p from below (1) or above (-1) that mention none of some variables."""
-        mentioned = [v for v in p.atoms() if v in inner]
-        if not mentioned:
-            return [p]
-        facts = self.ranges.facts
-        low, high = facts.ends(p)
-        end = floor(low) if sign > 0 else ceil(high)
-        found = [poly(end)] if -FAR < end < FAR else []
-        v = max(mentioned, key=lambda v: v.serial)
-        c = p.terms.get((v,))
-        if depth < DEPTH and c in (1, -1) and not (others := p.without(v)).mentions((v,)):
-            for bound in facts.bounds.get(v, ((), ()))[0 if c == sign else 1]:
-                found += self.sides(others + bound if c == 1 else others - bound, inner, sign, depth + 1)
-        return list(dict.fromkeys(found))[:ENDS]
-
 
 def _gaps(order: str, x: Size, y: Size) -> list[Size]:
     """Lists numbers that are at least 0 where x and y are in an order, or equal; none if they are not equal."""
@@ -448,6 +432,7 @@ class _Walk:
     conditional: set[Var] = field(default_factory=set)
     elements: dict[Var, _Elements] = field(default_factory=dict)
     found: list[Access] = field(default_factory=list)
+    depth: int = 0
 
     def __post_init__(self) -> None:
         self.plain |= self.known.ranges.facts.sizes
@@ -494,8 +479,7 @@ class _Walk:
             case anf.Read(array, index):
                 self.inside(let, index, array_type(array).shape)
                 if array in self.elements and let.vars[0].type == I64:
-                    lows, highs = self.elements[array].at([known.number(e) for e in index])
-                    known.ranges.facts.narrow(let.vars[0], lows, tuple([p + 1 for p in highs]))
+                    self.element(let.vars[0], self.elements[array], index)
             case anf.Update(array, index):
                 self.inside(let, index, array_type(array).shape)
             case anf.View(array, axes, shape, index):
@@ -504,8 +488,10 @@ class _Walk:
                     self.between(axis, (poly(0),), (size,))
                 self.inside(let, index, array_type(array).shape)
                 known.undo(mark)
-                if (held := self.elements.get(array)) is not None:
-                    self.elements[let.vars[0]] = _Elements(axes, *held.at([known.number(e) for e in index]))
+                if array in self.elements:
+                    own = tuple([anf.Axis(a, (poly(0),), (size,)) for a, size in zip(axes, shape, strict=True)])
+                    read = anf.Let((anf.fresh("e", I64),), anf.Read(array, index))
+                    self.elements[let.vars[0]] = _Elements(own, (read,), read.vars[0])
             case anf.Copy(array) if array in self.elements:
                 self.elements[let.vars[0]] = self.elements[array]
             case anf.Comp(axes, body, destinations):
@@ -579,19 +565,45 @@ class _Walk:
 
     def positions(self, array: Var, size: Size) -> None:
         """Notes that the elements of an array are positions below a size."""
-        axis = anf.fresh("i", I64)
-        self.elements[array] = _Elements((axis,), (poly(0),), (self.known.number(size) - 1,))
+        self.elements[array] = _Elements((), size=size)
 
     def store(self, op: anf.Comp, let: anf.Let) -> None:
-        """Notes between which bounds the i64s lie that a comprehension stores, one at each of its points."""
-        known = self.known
-        local = {v for inner in op.body.lets for v in inner.vars}
+        """Notes what makes the i64s that a comprehension stores, one at each of its points."""
         for v, value, d in zip(let.vars, op.body.results, op.destinations, strict=True):
             if value.type != I64 or not isinstance(d, anf.Reduce) or d.monoid != "set" or d.into or d.after is not None:
                 continue
-            axes = [e.atom for e in d.index]
-            if len(axes) == len(d.shape) and None not in axes and value not in self.conditional:
-                known.reconsider()
-                p = known.of(value)
-                lows, highs = known.sides(p, local, 1), known.sides(p, local, -1)
-                self.elements[v] = _Elements(tuple([a for a in axes if a is not None]), tuple(lows), tuple(highs))
+            axes = {a.var: a for a in op.axes}
+            index = [axes.pop(e.atom) for e in d.index if e.atom in axes]
+            if len(index) == len(d.shape):
+                self.elements[v] = _Elements((*index, *axes.values()), op.body.lets, value)
+
+    def element(self, v: Var, elements: _Elements, index: Sequence[Size]) -> None:
+        """Learns of an element what is known where it is made, with other names."""
+        known = self.known
+        if elements.size is not None:
+            known.ranges.facts.narrow(v, (poly(0),), (elements.size,))
+        if elements.value is None or self.depth == MADE:
+            return
+        renaming, found = Renaming({}, renew=True), len(self.found)
+        self.depth += 1
+        for axis, entry in zip(elements.axes, index, strict=False):
+            known.opened[renaming.bind(axis.var)] = known.number(entry)
+        for axis in elements.axes[len(index) :]:
+            renaming.bind(axis.var)
+        for axis in elements.axes[: len(index)]:
+            here = renaming.size(poly(axis.var))
+            for low in axis.lows:
+                known.fact(known.number(here - renaming.size(low)))
+            for high in axis.highs:
+                known.fact(known.number(renaming.size(high) - 1 - here))
+        for let in elements.lets:
+            if isinstance(let.op, Prim | anf.IndexExpr | anf.Read | Assert):
+                self.let(renaming.let(let))
+            else:
+                for w in let.vars:
+                    renaming.bind(w)
+        self.depth -= 1
+        del self.found[found:]
+        value = renaming.atom(elements.value)
+        known.opened[v] = known.of(value)
+        self.rely(v, (value,))

@@ -38,6 +38,36 @@ def checked_in_front(inside: str, before: str = "", condition: str = EITHER, loo
     verify_accesses(read_program(IN_FRONT.format(inside=inside, before=before, condition=condition, **loop)))
 
 
+TABLE = """
+  table.40: i64[n.0] = comp p.41 in 0..n.0 {
+    t.42: i64 = mul(j.4, p.41)
+    low.43: bool = le(0, t.42)
+    high.44: bool = lt(t.42, n.0)
+    in.45: bool = and(low.43, high.44)
+    holds.46: bool = or(in.45, none.13)
+    ok.47: i64 = check holds.46 "E0801" ("index ", "", "") (t.42) for (t.42)
+    yield ok.47
+  } to keep [n.0] [p.41] set
+"""
+READ = "b.52: i64 = read table.40[p.50]\n c.53: f64 = read x.2[b.52]\n yield c.53"
+CHOICE = """
+  b.31: i64 = select(none.13, 0, ok.15)
+  c.32: bool = lt(0, n.0)
+"""
+MINIMUM = """
+  t.40: i64 = mul(j.4, j.4)
+  low.41: bool = le(0, t.40)
+  high.42: bool = lt(t.40, n.0)
+  in.43: bool = and(low.41, high.42)
+  least.44: i64 = minimum(j.4, k.1)
+  none.45: bool = le(least.44, 0)
+  holds.46: bool = or(in.43, none.45)
+  ok.47: i64 = check holds.46 "E0801" ("index ", "", "") (t.40) for (t.40)
+  some.48: bool = lt(0, k.1)
+  some.49: bool = le(1, j.4)
+"""
+
+
 @pytest.mark.parametrize("loop", [SUM, LOOP], ids=["sum", "loop"])
 @pytest.mark.parametrize("condition", [EITHER, "none.13, in.12"])
 def test_a_check_that_is_made_for_a_loop_certifies_in_the_loop(loop: dict[str, str], condition: str) -> None:
@@ -59,6 +89,8 @@ def test_a_check_that_is_made_for_a_loop_certifies_in_the_loop(loop: dict[str, s
         "c.32: bool = lt(3, n.0)\n b.31: i64 = select(c.32, ok.15, 3)\n a.30: f64 = read x.2[b.31]",
         "c.32: bool = lt(3, n.0)\n b.31: i64 = if c.32 { yield 3 } else { yield ok.15 }\n a.30: f64 = read x.2[b.31]",
         'b.31: i64 = check holds.14 "E0801" ("again ", "", "") (j.4) for (j.4)\n a.30: f64 = read x.2[b.31]',
+        TABLE + f"a.30: f64 = comp p.50 in 0..n.0 {{ {READ} }} to keep [] [] sum",
+        MINIMUM + "a.30: f64 = if some.49 { b.50: f64 = read x.2[ok.47]\n yield b.50 } else { yield 0.0 }",
     ],
 )
 def test_it_certifies_nothing_in_front_of_the_loop(before: str) -> None:
@@ -73,8 +105,11 @@ def test_it_certifies_nothing_in_front_of_the_loop(before: str) -> None:
         "b.31: bool = lt(0, k.1)\n a.30: f64 = if b.31 { b.32: f64 = read x.2[ok.15]\n yield b.32 } else { yield 0.0 }",
         'check in.12 "E0801" ("no") () for ()\n a.30: f64 = read x.2[ok.15]',
         "a.30: f64 = comp p.31 in 0..1, q.32 in 0..p.31 { b.33: f64 = read x.2[ok.15]\n yield b.33 } to keep [] [] sum",
-        "b.31: i64 = select(none.13, 0, ok.15)\n c.32: bool = lt(0, n.0)\n"
-        + "a.30: f64 = if c.32 { d.33: f64 = read x.2[b.31]\n yield d.33 } else { yield 0.0 }",
+        TABLE + f"a.30: f64 = comp p.50 in 0..n.0, q.51 in 0..k.1 {{ {READ} }} to keep [] [] sum",
+        MINIMUM
+        + "some.51: bool = and(some.48, some.49)\n"
+        + "a.30: f64 = if some.51 { b.50: f64 = read x.2[ok.47]\n yield b.50 } else { yield 0.0 }",
+        CHOICE + "a.30: f64 = if c.32 { d.33: f64 = read x.2[b.31]\n yield d.33 } else { yield 0.0 }",
         "a.30: f64 = comp p.31 in 0..n.0*k.1 { b.33: f64 = read x.2[ok.15]\n yield b.33 } to keep [] [] sum",
     ],
 )
