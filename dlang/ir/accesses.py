@@ -94,9 +94,10 @@ class _Either:
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """What makes an element of an array of i64s: some lets, and their result. With a size: it is a position below that.
+    """The code that makes an element of an array of i64s: some lets, and their result, which may be a position.
 
-    axes: what the lets call the entries of an index, and other names that are not the same for each element.
+    axes: what the lets call the entries of an index; behind these, axes that it does not mention. size: what a position
+    is below.
     """
 
     axes: tuple[anf.Axis, ...]
@@ -425,7 +426,7 @@ def _gaps(order: str, x: Size, y: Size) -> list[Size]:
 @dataclass(slots=True)
 class _Walk:
     """Goes through a function, block by block. plain: axes, indices of loops, and sizes. conditional: what checks
-    certify that may not have been made. elements: of arrays of i64s."""
+    certify that may not have been made. elements: of arrays of i64s. depth: of elements that are made of elements."""
 
     known: _Known
     plain: set[Var] = field(default_factory=set)
