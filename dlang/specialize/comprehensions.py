@@ -532,6 +532,8 @@ def reduction(f: Frame, monoid: str, c: core.Comprehension, nested: bool = False
     if not isinstance(value, ScalarV):
         value = collect(f, axes, lets, value)
         assert isinstance(value, ArrayV)
+        if not MONOIDS[monoid].has_empty and check:
+            nonempty(f, value.shape, monoid)
         (out,) = reduce_axes(e, value, range(len(value.shape)), (monoid,))
         assert isinstance(out, ScalarV)
         return out.atom

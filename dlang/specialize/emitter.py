@@ -19,6 +19,7 @@ from dlang.diagnostics import CallSite, Span
 from dlang.inequalities import LARGEST, SUM, Facts
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Lit, Op, Scalar, Size, Type, Var, fresh, poly
+from dlang.ir.traverse import bound_vars
 from dlang.ir.types import I64
 from dlang.ops.primitives import result_dtype
 from dlang.polynomials import TooManyTerms
@@ -60,7 +61,7 @@ class Emitter:
     checked; scoped too. operands: those of each floor. unnamed: the variables of which checks say something that give
     them no new name. via: the call in whose place the code stands that is emitted now, if that is to be told. written:
     how many lets were emitted, and calls in the place of which code stands. copies: what that was; a function and those
-    that it calls in the place of its own code share it.
+    that it calls in the place of its own code share it. entered: the axes of the block that is entered next.
     """
 
     lets: list[Let] = field(default_factory=list)
@@ -77,18 +78,26 @@ class Emitter:
     via: CallSite | None = None
     written: int = 0
     copies: Copies = field(default_factory=Copies)
+    entered: list[anf.Axis] = field(default_factory=list)
 
     # ---- blocks ----
     @contextmanager
     def block(self) -> Iterator[list[Let]]:
-        """Lets emitted inside go to a list of their own; what is learned inside is forgotten after it."""
+        """Lets emitted inside go to a list of their own; what is learned inside is forgotten after it.
+
+        It is the body of what the axes are for that were made since the last block: they have a point where it runs.
+        """
         outer, floors, whole, mark = self.lets, self.floors, self.whole, self.facts.mark()
-        settled = self.settled
+        settled, axes = self.settled, self.entered
         self.lets, self.floors, self.whole, self.settled = [], dict(floors), set(whole), set(settled)
+        self.entered = []
+        for axis in axes:
+            self.facts.between(axis.var, axis.lows, axis.highs)
         try:
             yield self.lets
         finally:
             self.lets, self.floors, self.whole, self.settled = outer, floors, whole, settled
+            self.entered = []
             self.facts.undo(mark)
 
     @contextmanager
@@ -124,12 +133,10 @@ class Emitter:
         self.lets.append(Let(vars, op, self.here))
         self.written += 1
         self.note_sizes(vars)
+        if self.entered:
+            bound = set(bound_vars(op))
+            self.entered = [axis for axis in self.entered if axis.var not in bound]
         match op:
-            case anf.Comp(axes=axes):
-                for a in axes:
-                    self.facts.forget(a.var)
-            case anf.For(index=index):
-                self.facts.forget(index)
             case anf.Read(array) if array in self.indices:
                 self.facts.certify(vars[0], self.indices[array])
             case anf.View(array) | anf.Reshape(array) if array in self.indices:
@@ -266,11 +273,10 @@ class Emitter:
 
     # ---- arrays ----
     def axis(self, size: Size, name: str = "i", low: Size | None = None) -> anf.Axis:
-        """A fresh axis over low (or 0) <= i < size, known to lie there."""
-        v = fresh(name, I64)
-        lows, highs = (poly(0) if low is None else low,), (size,)
-        self.facts.between(v, lows, highs)
-        return anf.Axis(v, lows, highs)
+        """A fresh axis over low (or 0) <= i < size, known to lie there in the block that is entered next alone."""
+        axis = anf.Axis(fresh(name, I64), (poly(0) if low is None else low,), (size,))
+        self.entered.append(axis)
+        return axis
 
     def read(self, array: Var, index: tuple[Size, ...]) -> Atom:
         assert isinstance(array.type, anf.Array)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.diagnostics import DlangError
 from dlang.ir.anf import Assert
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered, ops
@@ -52,3 +53,31 @@ def test_indices_of_a_caller_are_checked_and_used(tmp_path: Path) -> None:
                 function(np.array([0, wrong]), x)
     with pytest.raises(dlang.DlangError, match="the index"):
         module.pick(np.array([0]), np.zeros(0))
+
+
+# behind code for each place of an axis; each reads where nothing is if there is no such place
+BEHIND_AXES = {
+    "an array that grows": "{ var a: f64[?] = x; for i < n { a = concat([1.0], a) }; x[n - 1] }",
+    "an array that grows in two loops": (
+        "{ var a: f64[?] = x; for i < n { for j < len(a) { a = concat(a, x) } }; x[n - 1] }"
+    ),
+    "an arm behind such a loop": (
+        "{ var a: f64[?] = x; for i < n { a = concat([1.0], a) }; if b { x[n - 1] } else { 0.0 } }"
+    ),
+    "an arm behind zeros": "{ var a = [x]; a[0, ..] = zeros(n); if b { x[n - 1] } else { a[0, 0] } }",
+    "an arm in an index behind zeros": (
+        "{ var a = [[v] for v in x]; a[.., if b { i64(x[n - 1]) } else { 0 }] = zeros(n); sum(a) }"
+    ),
+    "an extreme": "max(v for v in x)",
+    "an extreme of arrays": "max([v, v] for v in x)",
+    "an extreme of columns": "max([v for i < n] for v in x)",
+}
+
+
+@pytest.mark.parametrize("name", BEHIND_AXES)
+@pytest.mark.parametrize("backend", ["interp", "cpu"])
+def test_that_an_axis_has_a_place_is_known_at_its_places_alone(name: str, backend: str) -> None:
+    f = dlang.compile(f"fn f(x: f64[n], b: bool) -> f64 = {BEHIND_AXES[name]}", backend=backend).f
+    assert np.isfinite(f(np.array([0.0, 0.0]), True))
+    with pytest.raises(DlangError, match=r"out of range|of nothing"):
+        f(np.zeros(0), True)
