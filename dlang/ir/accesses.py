@@ -425,11 +425,16 @@ def _gaps(order: str, x: Size, y: Size) -> list[Size]:
 # ---- the walk --------------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class _Walk:
-    """Goes through a function, block by block. plain: axes, indices of loops, and sizes. conditional: what checks
-    certify that may not have been made. elements: of arrays of i64s. depth: of elements that are made of elements."""
+    """Goes through a function, block by block.
+
+    plain: axes, indices of loops, and sizes. carried: what loops come to, and what is computed of that; an axis that it
+    bounds is not plain. conditional: what checks certify that may not have been made, and what is computed of that.
+    elements: of arrays of i64s. depth: of elements that are made of elements.
+    """
 
     known: _Known
     plain: set[Var] = field(default_factory=set)
+    carried: set[Var] = field(default_factory=set)
     conditional: set[Var] = field(default_factory=set)
     elements: dict[Var, _Elements] = field(default_factory=dict)
     found: list[Access] = field(default_factory=list)
@@ -509,11 +514,13 @@ class _Walk:
                 self.between(index, (low,), (high,))
                 self.block(op.body)
                 known.undo(mark)
+                self.carried.update(let.vars)
             case anf.While():
                 mark = known.mark()
                 self.block(op.condition)
                 self.inner(op.body, op.condition.results[0])
                 known.undo(mark)
+                self.carried.update(let.vars)
             case anf.If(condition, then, otherwise):
                 self.inner(then, condition)
                 self.inner(otherwise, condition, False)
@@ -543,7 +550,8 @@ class _Walk:
                     self.known.ranges.nonnegative[n] = None
 
     def between(self, v: Var, lows: Sequence[Size], highs: Sequence[Size]) -> None:
-        self.plain.add(v)
+        if not any(self.carried.intersection(p.atoms()) for p in (*lows, *highs)):
+            self.plain.add(v)
         self.known.between(v, lows, highs)
 
     def check(self, op: Assert, let: anf.Let) -> None:
@@ -552,6 +560,8 @@ class _Walk:
         for guarded, v in zip(op.guarded, let.vars, strict=True):
             if v.type == I64:
                 known.opened[v] = known.of(guarded)
+                if guarded in self.carried:
+                    self.carried.add(v)
             elif guarded in self.elements:
                 assert isinstance(guarded, Var)
                 self.elements[v] = self.elements[guarded]
@@ -560,9 +570,11 @@ class _Walk:
             self.conditional.update(let.vars)
 
     def rely(self, v: Var, used: Iterable[Atom]) -> None:
-        """Notes that what is made of something that relies on a check which may not have been made relies on it too."""
-        if any(atom in self.conditional for atom in used):
-            self.conditional.add(v)
+        """Notes that what is made of what loops come to, or of what relies on a check, is so itself."""
+        atoms = set(used)
+        for marked in (self.carried, self.conditional):
+            if not marked.isdisjoint(atoms):
+                marked.add(v)
 
     def positions(self, array: Var, size: Size) -> None:
         """Notes that the elements of an array are positions below a size."""

@@ -146,6 +146,27 @@ def test_checks_and_bounds_prove_accesses(text: str) -> None:
     assert unproven_as_written(text) == []
 
 
+def test_an_index_is_not_plain_if_the_result_of_a_loop_bounds_it() -> None:
+    text = """
+fn f(n.0: i64, x.1: f64[n.0], m.2: i64[n.0]) -> (r.3: f64) {
+  count.4: i64 = for i.5 in 0..n.0 (c.6: i64 = 0) {
+    k.7: i64 = read m.2[i.5]
+    d.8: i64 = add(c.6, k.7)
+    yield d.8
+  }
+  last.9: i64 = sub(count.4, 1)
+  r.10: f64 = comp i.11 in 0..LAST {
+    t.12: f64 = read x.1[i.11 + 1]
+    yield t.12
+  } to keep [] [] sum
+  yield r.10
+}
+"""
+    for bound, plain in (("count.4", False), ("last.9", False), ("n.0", True)):
+        (access,) = unproven(read_program(text.replace("LAST", bound)).functions["f"])
+        assert access.plain == plain
+
+
 def unproven_as_written(text: str) -> list[str]:
     checked = check(Source("program.dl", text))
     assert not errors_of(checked), errors_of(checked)[0].message
