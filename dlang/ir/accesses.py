@@ -258,7 +258,8 @@ class _Known:
                     self.fact(gap - 1)
                 if len(gap.terms) == 1:
                     ((factors, c),) = gap.terms.items()
-                    if len(factors) > 1 and c > 0 and all(self.ranges.at_least_zero(poly(f)) for f in factors):
+                    unknown = [f for f in factors if not self.ranges.at_least_zero(poly(f))]
+                    if len(factors) > 1 and c > 0 and len(unknown) <= 1:  # each is positive
                         for factor in factors:
                             self.fact(poly(factor) - 1)
         self.ranges.facts.between(v, lows, highs)

@@ -49,6 +49,7 @@ TABLE = """
     yield ok.47
   } to keep [n.0] [p.41] set
 """
+HALF = "h.38: i64 = floordiv(j.4, 2)\n none.39: bool = le(h.38, 0)" + TABLE.replace("none.13", "none.39")
 READ = "b.52: i64 = read table.40[p.50]\n c.53: f64 = read x.2[b.52]\n yield c.53"
 CHOICE = """
   b.31: i64 = select(none.13, 0, ok.15)
@@ -105,6 +106,7 @@ def test_it_certifies_nothing_in_front_of_the_loop(before: str) -> None:
         "b.31: bool = lt(0, k.1)\n a.30: f64 = if b.31 { b.32: f64 = read x.2[ok.15]\n yield b.32 } else { yield 0.0 }",
         'check in.12 "E0801" ("no") () for ()\n a.30: f64 = read x.2[ok.15]',
         "a.30: f64 = comp p.31 in 0..1, q.32 in 0..p.31 { b.33: f64 = read x.2[ok.15]\n yield b.33 } to keep [] [] sum",
+        HALF + f"a.30: f64 = comp p.50 in 0..min(n.0, n.0*h.38) {{ {READ} }} to keep [] [] sum",
         TABLE + f"a.30: f64 = comp p.50 in 0..n.0, q.51 in 0..k.1 {{ {READ} }} to keep [] [] sum",
         MINIMUM
         + "some.51: bool = and(some.48, some.49)\n"
