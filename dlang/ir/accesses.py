@@ -239,6 +239,10 @@ class _Known:
                                 self.fact(way)
                 case _:
                     pass
+            if v in facts.floors:  # of a quotient that is at least, or at most, something
+                dividend, divisor = facts.floors[v]
+                with suppress(TooManyTerms):
+                    self.fact(dividend + others * divisor if c == 1 else (others + 1) * divisor - 1 - dividend)
             if c == 1 and others.constant is not None and others.constant <= 0:
                 facts.size(v)
             facts.narrow(v, (-others,) if c == 1 else (), () if c == 1 else (others + 1,))

@@ -148,6 +148,21 @@ def test_checks_and_bounds_prove_accesses(text: str) -> None:
     assert unproven_as_written(text) == []
 
 
+def test_a_quotient_that_is_positive_has_a_dividend_of_at_least_the_divisor() -> None:
+    text = """
+fn f(n.0: i64, x.1: f64[n.0]) -> (r.2: f64) {
+  m.3: i64 = size n.0 + 1
+  h.4: i64 = floordiv(m.3, 2)
+  r.5: f64 = comp i.6 in 0..h.4 {
+    t.7: f64 = read x.1[i.6]
+    yield t.7
+  } to keep [] [] sum
+  yield r.5
+}
+"""
+    assert not unproven(read_program(text).functions["f"])
+
+
 def test_an_index_is_not_plain_if_the_result_of_a_loop_bounds_it() -> None:
     text = """
 fn f(n.0: i64, x.1: f64[n.0], m.2: i64[n.0]) -> (r.3: f64) {
