@@ -29,6 +29,7 @@ from dlang.ir.types import I64, array_type
 from dlang.ops.primitives import GAPS, OPPOSITE
 from dlang.polynomials import Poly, TooManyTerms
 
+INDEX = "E0801"  # the code of a check that puts an index in range; what others say of a number is no reason to access
 GOALS = 300  # of a search
 DEPTH = 7  # of a search: variables that are replaced one in another
 MADE = 3  # elements of arrays that are looked at one in another
@@ -571,7 +572,7 @@ class _Walk:
                 assert isinstance(guarded, Var)
                 self.elements[v] = self.elements[guarded]
         known.learn(op.condition)
-        if known.undecided(op.condition, True):
+        if op.code == INDEX and known.undecided(op.condition, True):
             self.conditional.update(let.vars)
 
     def rely(self, v: Var, used: Iterable[Atom]) -> None:
