@@ -26,7 +26,7 @@ def normal(*shape: int) -> Any:
 
 
 CELL = """
-fn sigmoid(x: f64[n]) -> f64[n] = 0.5 * tanh(0.5 * x) + 0.5
+import nn { sigmoid }
 
 fn f(w: f64[h, 2 * h], u: f64[d, 2 * h], x: f64[t, d]) -> f64 {
   var s = zeros(h)
