@@ -39,8 +39,8 @@ MADE = 3  # elements of arrays that are looked at one in another
 class Access:
     """An access of which it is not proven that it is in range: an entry of its index, and the size of that axis.
 
-    conditional: whether it relies on a check that may not have been made. plain: whether only sizes, axes and indices
-    of loops are in it.
+    conditional: whether it relies on a check that may not have been made, and on nothing that was saved. plain: whether
+    only sizes, axes and indices of loops are in it.
     """
 
     let: anf.Let
@@ -461,7 +461,8 @@ class _Walk:
             else:
                 if known.never_runs():
                     return
-                conditional = not self.conditional.isdisjoint(entry.atoms())
+                relies = [v for v in entry.atoms() if v in self.conditional]
+                conditional = bool(relies) and self.plain.issuperset(v for v in entry.atoms() if v not in relies)
                 plain = self.plain.issuperset((*e.atoms(), *n.atoms()))
                 self.found.append(Access(let, entry, size, conditional, plain))
 
