@@ -39,8 +39,8 @@ MADE = 3  # elements of arrays that are looked at one in another
 class Access:
     """An access of which it is not proven that it is in range: an entry of its index, and the size of that axis.
 
-    conditional: whether it relies on a check that may not have been made, and on nothing that was saved. plain: whether
-    only sizes, axes and indices of loops are in it.
+    conditional: whether it relies on a check that may not have been made, and mentions no number of which nothing is
+    known, as derivatives save them. plain: whether only sizes, axes and indices of loops are in it.
     """
 
     let: anf.Let
@@ -435,6 +435,7 @@ class _Walk:
 
     plain: axes, indices of loops, and sizes. carried: what loops come to, and what is computed of that; an axis that it
     bounds is not plain. conditional: what checks certify that may not have been made, and what is computed of that.
+    unknown: numbers that were read of other arrays, or that calls, loops and sums give, and what is computed of them.
     elements: of arrays of i64s. depth: of elements that are made of elements.
     """
 
@@ -442,6 +443,7 @@ class _Walk:
     plain: set[Var] = field(default_factory=set)
     carried: set[Var] = field(default_factory=set)
     conditional: set[Var] = field(default_factory=set)
+    unknown: set[Var] = field(default_factory=set)
     elements: dict[Var, _Elements] = field(default_factory=dict)
     found: list[Access] = field(default_factory=list)
     depth: int = 0
@@ -461,8 +463,7 @@ class _Walk:
             else:
                 if known.never_runs():
                     return
-                relies = [v for v in entry.atoms() if v in self.conditional]
-                conditional = bool(relies) and self.plain.issuperset(v for v in entry.atoms() if v not in relies)
+                conditional = not self.conditional.isdisjoint(entry.atoms()) and self.unknown.isdisjoint(entry.atoms())
                 plain = self.plain.issuperset((*e.atoms(), *n.atoms()))
                 self.found.append(Access(let, entry, size, conditional, plain))
 
@@ -491,8 +492,11 @@ class _Walk:
                 self.check(op, let)
             case anf.Read(array, index):
                 self.inside(let, index, array_type(array).shape)
-                if array in self.elements and let.vars[0].type == I64:
-                    self.element(let.vars[0], self.elements[array], index)
+                if let.vars[0].type == I64:
+                    if array in self.elements:
+                        self.element(let.vars[0], self.elements[array], index)
+                    else:
+                        self.unknown.add(let.vars[0])
             case anf.Update(array, index):
                 self.inside(let, index, array_type(array).shape)
             case anf.View(array, axes, shape, index):
@@ -543,6 +547,8 @@ class _Walk:
                 self.positions(let.vars[1], size)
             case _:
                 pass
+        if not isinstance(op, Prim | anf.IndexExpr | Assert | anf.Read | anf.If | anf.Compact):
+            self.unknown.update(v for v in let.vars if v.type == I64)
         self.sizes(let.vars)
 
     def sizes(self, vars: Sequence[Var]) -> None:
@@ -577,9 +583,9 @@ class _Walk:
             self.conditional.update(let.vars)
 
     def rely(self, v: Var, used: Iterable[Atom]) -> None:
-        """Notes that what is made of what loops come to, or of what relies on a check, is so itself."""
+        """Notes that what is made of something that is carried, conditional or unknown is so itself."""
         atoms = set(used)
-        for marked in (self.carried, self.conditional):
+        for marked in (self.carried, self.conditional, self.unknown):
             if not marked.isdisjoint(atoms):
                 marked.add(v)
 

@@ -412,7 +412,7 @@ class _Writer:
             return f"{{ var {a} = {made}; for {i} < {self.pick(rows, rows, bound)} {{ {step} }}; sum({a} * {a}) }}"
 
         def pairs() -> str:
-            """What pairs of elements do to both."""
+            """Writes a loop over pairs of elements that changes both."""
             made = self.pick(
                 f"tanh({vector}[{i}] - {vector}[{t}])", f"({vector}[{i}] - {vector}[{t}]) ** 3 * {vector}[{i}]",
                 f"({vector}[{i}] * {vector}[{t}])", self.number(depth - 2, (*scope, (i, of), (t, of))),

@@ -119,6 +119,14 @@ def test_it_certifies_where_the_loop_is_known_to_have_iterations(before: str) ->
     checked_in_front("read x.2[ok.15]", before)
 
 
+def test_a_number_of_which_nothing_is_known_is_asked_nothing_unless_a_check_names_it() -> None:
+    saved = "w.30: i64[n.0] = empty i64 [n.0]\n b.31: i64 = read w.30[0]\n"
+    checked_in_front("read x.2[0]", saved + "a.32: f64 = read x.2[ok.15 + b.31]")
+    named = saved + 'c.33: bool = le(0, b.31)\n d.34: i64 = check c.33 "E0801" ("no") () for (b.31)\n'
+    with pytest.raises(IRError, match="may not have been made"):
+        checked_in_front("read x.2[0]", named + "a.32: f64 = read x.2[ok.15 + d.34]")
+
+
 def test_what_did_not_change_is_not_looked_at_again() -> None:
     parts = {"inside": "read x.2[ok.15]", "condition": EITHER, **SUM}
     right = read_program(IN_FRONT.format(before="", **parts))
