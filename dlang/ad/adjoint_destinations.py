@@ -26,7 +26,7 @@ that sets a few elements in each iteration has an adjoint that changes as few in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product as combinations
 from math import inf
 
@@ -120,7 +120,8 @@ def place_adjoint(
     for digit, (low, high) in (digits or {}).items():
         known.facts.between(digit, (low,), (high + 1,))
     p = _Placement(scope, axes, body, known, hull(axes, known), dependencies(body, axes), digits or {})
-    for contribution in wanted:
+    boxes: dict[anf.Var, _Box] = {}
+    for contribution in [_in_box(c, p, boxes) if c.array in scope.summed else c for c in wanted]:
         p.bars.setdefault(contribution.array, list(scope.bars.get(contribution.array, [])))
         if not (_of_an_arm(p, contribution) if contribution.where else _straightened(p, contribution)):
             _decide(p, contribution)
@@ -134,9 +135,42 @@ def place_adjoint(
     for change, body_lets, var, atom, destination in p.after:
         emit_comp(scope.b, change, body_lets, [(var, atom, destination)])
     for array, bars in p.bars.items():
+        if array in boxes:
+            bar = scope.total(bars)
+            assert isinstance(bar, anf.Var)
+            scope.add_box(boxes[array].array, bar, boxes[array].low)
+            continue
         if not isinstance(array.type, anf.Array):
             bars = [scope.total(bars)]
         scope.bars[array] = bars
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Elements of an array whose cotangent is a sum: those from index `low` on, as many as there are in `shape`."""
+
+    array: anf.Var
+    low: tuple[anf.Size, ...]
+    shape: tuple[anf.Size, ...]
+
+
+def _in_box(c: Contribution, p: _Placement, boxes: dict[anf.Var, _Box]) -> Contribution:
+    """A contribution to an array from a node, as one to the box of its elements that the points reach.
+
+    A row is one, where the number of the row is the same at all points. boxes: those so far, with a variable for each.
+    """
+    moving = {a.var for a in p.axes} | p.depends.keys()
+    shape = array_type(c.array).shape
+    fixed = [not c.conditional and not e.mentions(moving) for e in c.index]
+    low = tuple([e if f else anf.poly(0) for e, f in zip(c.index, fixed, strict=True)])
+    sizes = tuple([anf.poly(1) if f else size for f, size in zip(fixed, shape, strict=True)])
+    box = _Box(c.array, low, sizes)
+    var = next((v for v, other in boxes.items() if other == box), None)
+    if var is None:
+        var = anf.fresh(c.array.name, anf.Array(dtype_of(c.array), sizes))
+        boxes[var] = box
+    index = tuple([anf.poly(0) if f else e for e, f in zip(c.index, fixed, strict=True)])
+    return replace(c, array=var, index=index)
 
 
 def _set_elements(p: _Placement, settings: Sequence[Setting]) -> None:

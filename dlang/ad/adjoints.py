@@ -58,7 +58,7 @@ class Adjoints:
     @cached_property
     def nodes(self) -> Conversions:
         """The cotangents of nodes of this program."""
-        return Conversions.of(self.functions, self.datatypes)
+        return Conversions.of(self.functions, self.datatypes, summed=True)
 
     @cached_property
     def _kept(self) -> set[str]:
@@ -270,6 +270,7 @@ class Adjoints:
             scope.fleeting = fleeting(body, [p for k, p in enumerate(params) if k not in passed])
         scope.segments = source.rules is not None and source.rules.checkpoint and not key.border
         scope.active.update(w for w in wrt if nodes.carries(w.type))
+        scope.note_summed(body.lets)
         with b.scope() as adjoint:
             for k, bar in zip(cotangents.into, more[len(more) - len(cotangents.into) :], strict=True):
                 scope.add(params[k], bar)

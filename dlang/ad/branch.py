@@ -44,7 +44,7 @@ class _Arm:
         """The cotangent of a variable of outside, with its zero built in this arm."""
         if v not in self.bars:
             with scope.b.scope() as more:
-                self.bars[v] = scope.nodes.zero(scope.b, v.type)
+                self.bars[v] = scope.zero(v)
             self.lets += more
         return self.bars[v]
 
@@ -105,7 +105,7 @@ def _with_adjoint(let: Let, op: If, scope: Scope, outer: Sequence[Var], gs: Sequ
     """The branch with the adjoint of each arm behind it; the cotangents are further results."""
     arms = [_arm(arm, scope, outer, {}, gs) for arm in (op.then, op.otherwise)]
     outer = [v for v in outer if any(v in a.bars for a in arms)]
-    cotangents = [fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer]
+    cotangents = [fresh(f"{v.name}_bar", scope.bar_type(v)) for v in outer]
     blocks = []
     for a in arms:
         bars = tuple([a.bar(v, scope) for v in outer])

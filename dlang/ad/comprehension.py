@@ -62,6 +62,7 @@ def vjp_comp(let: anf.Let, op: anf.Comp, scope: Scope) -> list[anf.Let]:
         elif (split := interchanged(let, op, scope.known, scope.b, scope.active)) is not None:
             for k, g in gs.items():
                 scope.add(let.vars[k], g)
+            scope.note_summed(split)
             return scope.walk(split)
         loops, saving = list(gs), _Saving((), let, ())
     else:
@@ -72,7 +73,9 @@ def vjp_comp(let: anf.Let, op: anf.Comp, scope: Scope) -> list[anf.Let]:
     assert isinstance(saving.let.op, anf.Comp)
     for k in loops:
         scope.add(let.vars[k], gs[k])
-    forward = scope.walk(sequential(saving.let, saving.let.op, loops, scope.b, scope.active))
+    one_by_one = sequential(saving.let, saving.let.op, loops, scope.b, scope.active)
+    scope.note_summed(one_by_one)
+    forward = scope.walk(one_by_one)
     return [*saving.before, *forward, *saving.after]
 
 
@@ -205,6 +208,7 @@ def vjp_body(
     copies = copied(scope.active, lets, renaming)
     inside = {v for c in copies for v in (*c.vars, *bound_vars(c.op))} | {a.var for a in axes}
     inner = scope.inner(Sink(inside))
+    inner.note_summed(copies)
     with b.scope() as back:
         for atom, g, index in seeds:
             element: anf.Atom = g
@@ -281,8 +285,7 @@ def _vjp_view_of_nodes(op: anf.View, g: anf.Var, scope: Scope) -> None:
         cotangent = b.one(anf.Read(g, tuple(map(anf.poly, at))))
         return b.update(bar, index, scope.nodes.plus(b, b.one(anf.Read(bar, index)), cotangent))
 
-    bar = scope.take(op.array)
-    assert isinstance(bar, anf.Var)
+    bar = scope.take_array(op.array)
     scope.add(op.array, nest(bar, ()))
 
 

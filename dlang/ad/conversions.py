@@ -1,7 +1,7 @@
 """Functions on cotangents of nodes, made as they are needed: sums, and those between D̄ and the type D itself.
 
 A user sees the derivative of a tree as a tree: a node of D in which the floats are derivatives and all else is that of
-the value. Inside of a derivative it is a node of D̄ (`signatures.py`).
+the value. Inside of a derivative it is a node of D̄ (`tangent_types.py`).
 """
 
 from __future__ import annotations
@@ -9,40 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from dlang.ad import sums
 from dlang.ad.inlining import unused
 from dlang.ad.rules import scalar
-from dlang.ad.signatures import (
-    by_variant,
-    carries,
-    holding,
-    is_zero,
-    tangent_datatype,
-    tangent_fields,
-    tangent_type,
-    tangent_variant,
-    zero,
-)
+from dlang.ad.tangent_types import TangentTypes, by_variant, holding, is_zero, retyped
 from dlang.ir import anf
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import type_vars
-from dlang.ir.types import array_type, dtype_of
+from dlang.ir.types import dtype_of
 from dlang.polynomials import Poly
-
-
-def retyped(b: Builder, value: anf.Atom, type: anf.Type) -> anf.Atom:
-    """A value of a type of the same dtype and rank; sizes written in another way are checked to be the same."""
-    if not isinstance(value.type, anf.Array) or value.type == type:
-        return value
-    assert isinstance(type, anf.Array) and isinstance(value, anf.Var)
-    for axis, (given, wanted) in enumerate(zip(value.type.shape, type.shape, strict=True)):
-        if given != wanted:
-            values = (b.size(given), b.size(wanted))
-            parts = ("a cotangent has the size ", "", " where the value has ", "", "")
-            shape = array_type(value).shape
-            next_type = anf.Array(type.dtype, (*shape[:axis], wanted, *shape[axis + 1 :]))
-            (value,) = b.check(b.prim("eq", *values), "E0706", parts, values, (value,), (next_type,))
-    return value
 
 
 def fitted(b: Builder, params: Sequence[anf.Var], args: Sequence[anf.Atom]) -> tuple[anf.Atom, ...]:
@@ -53,31 +29,18 @@ def fitted(b: Builder, params: Sequence[anf.Var], args: Sequence[anf.Atom]) -> t
     return tuple([renaming.atom(param) for param in params])
 
 
-@dataclass(slots=True)
-class Conversions:
+@dataclass(slots=True, kw_only=True)
+class Conversions(TangentTypes):
     """The functions made so far, in the tables of the program under way."""
 
     functions: dict[str, anf.Function]
-    datatypes: dict[str, anf.Datatype]
-    held: set[str]  # the datatypes that hold floats
     made: dict[tuple[str, str], str] = field(default_factory=dict)
     arms: str | None = None  # the datatype of what arms save: see `bundle`
 
     @staticmethod
-    def of(functions: dict[str, anf.Function], datatypes: dict[str, anf.Datatype]) -> Conversions:
-        return Conversions(functions, datatypes, holding(datatypes))
-
-    def carries(self, type: anf.Type) -> bool:
-        """Tells whether a value of this type can have a derivative."""
-        return carries(type, self.held)
-
-    def type(self, type: anf.Type) -> anf.Type:
-        """The type of the cotangent of a value of a type."""
-        return tangent_type(self.datatypes, type)
-
-    def zero(self, b: Builder, type: anf.Type) -> anf.Atom:
-        """The zero of the cotangents of values of a type."""
-        return zero(b, self.datatypes, self.type(type))
+    def of(functions: dict[str, anf.Function], datatypes: dict[str, anf.Datatype], summed: bool) -> Conversions:
+        """The conversions of a program. summed: of cotangents, see `TangentTypes`."""
+        return Conversions(functions=functions, datatypes=datatypes, held=holding(datatypes), summed=summed)
 
     # ---- sums
     def plus(self, b: Builder, x: anf.Atom, y: anf.Atom) -> anf.Atom:
@@ -90,6 +53,8 @@ class Conversions:
             )
         if dtype_of(x) in anf.FLOATS:
             return scalar(b, "add", x, y)
+        if self.is_sum(x.type):
+            return sums.joined(b, self, x, y)
         return b.call(self.function("add", dtype_of(x), 2, dtype_of(x), self._add), x, y)[0]
 
     def _add(self, b: Builder, name: str, args: Sequence[anf.Var]) -> anf.Atom:
@@ -125,7 +90,7 @@ class Conversions:
                 lambda i: self.to_tangent(b, b.one(anf.Read(_array(value), i)), b.one(anf.Read(seeds, i))),
             )
         datatype = dtype_of(value)
-        bar = tangent_datatype(self.datatypes, datatype)
+        bar = self.datatype(datatype)
         return b.call(self.function("to", datatype, 2, bar, self._to), value, seed)[0]
 
     def _to(self, b: Builder, name: str, args: Sequence[anf.Var]) -> anf.Atom:
@@ -141,10 +106,11 @@ class Conversions:
         def arm(k: int) -> anf.Atom:
             fields, seeds = b.emit(anf.Fields(variants[k], value)), b.emit(anf.Fields(variants[k], seed))
             parts = [
-                self.to_tangent(b, fields[j], seeds[j]) if self.carries(fields[j].type) else fields[j]
-                for j in tangent_fields(self.held, variants[k])
+                self._field(b, self.to_tangent(b, fields[j], seeds[j]), held) if self.carries(held) else fields[j]
+                for j in self.fields(variants[k])
+                for held in [variants[k].fields[j].type]
             ]
-            return b.one(anf.Construct(tangent_variant(self.datatypes, variants[k]), tuple(parts)))
+            return b.one(anf.Construct(self.variant(variants[k]), tuple(parts)))
 
         return by_variant(b, tag, [*range(len(variants))], arm)
 
@@ -195,10 +161,19 @@ class Conversions:
         fields = b.emit(anf.Fields(variant, value))
         bars: dict[int, anf.Atom] = {}
         if bar is not None:
-            bar_fields = b.emit(anf.Fields(tangent_variant(self.datatypes, variant), bar))
-            bars = dict(zip(tangent_fields(self.held, variant), bar_fields, strict=True))
+            bar_fields = b.emit(anf.Fields(self.variant(variant), bar))
+            bars = dict(zip(self.fields(variant), bar_fields, strict=True))
+            for k, v in enumerate(fields):
+                type = self.type(v.type)
+                if k in bars and self.is_sum(bars[k].type) and isinstance(type, anf.Array):
+                    bars[k] = sums.array_of(b, self, bars[k], type)
         parts = [self.from_tangent(b, v, bars.get(k)) for k, v in enumerate(fields)]
         return b.one(anf.Construct(variant, tuple(parts)))
+
+    def _field(self, b: Builder, bar: anf.Atom, held: anf.Type) -> anf.Atom:
+        """A tangent, as that of a node has it for a field of a type."""
+        type = self.field_type(held)
+        return sums.with_box(b, self, self.nothing(b, type), _array(bar)) if self.is_sum(type) else bar
 
     # ---- making functions
     def each(self, b: Builder, type: anf.Array, body: Callable[[tuple[Poly[anf.Var], ...]], anf.Atom]) -> anf.Var:

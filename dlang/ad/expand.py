@@ -12,11 +12,12 @@ from dataclasses import replace
 from functools import partial
 
 from dlang.ad.adjoints import Adjoints, local_tapes
-from dlang.ad.conversions import fitted, retyped
+from dlang.ad.conversions import Conversions, fitted
 from dlang.ad.forward import Duals
 from dlang.ad.refusal import differentiated
 from dlang.ad.residuals import Residuals
 from dlang.ad.signatures import Cotangents
+from dlang.ad.tangent_types import retyped
 from dlang.ir import anf
 from dlang.ir.builder import Builder
 from dlang.ir.errors import IRError
@@ -48,7 +49,7 @@ def expand_innermost(program: anf.Program, residuals: list[Residuals] | None = N
     functions = dict(program.functions)
     datatypes = dict(program.datatypes)
     adjoints = Adjoints(program, functions, datatypes, local_tapes(program), residuals)
-    duals = Duals(program, adjoints.nodes)
+    duals = Duals(program, Conversions.of(adjoints.functions, adjoints.datatypes, summed=False))
     any_expanded = False
     for name, f in program.functions.items():
         if any(isinstance(let.op, anf.Derivative) and let.op.function in plain for let in walk(f.body)):

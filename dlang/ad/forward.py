@@ -24,7 +24,7 @@ from functools import cached_property
 
 from dlang.ad.activity import active_vars, next_state
 from dlang.ad.comprehension import attained, needs_loop, positions_of
-from dlang.ad.conversions import Conversions, retyped
+from dlang.ad.conversions import Conversions
 from dlang.ad.inlining import Versions, functions_that_stay, inlined_where_active, unused
 from dlang.ad.linear_algebra import jvp_library
 from dlang.ad.nodes import constructed
@@ -32,7 +32,7 @@ from dlang.ad.refusal import called, refusal
 from dlang.ad.rules import cast_tangent, tangent
 from dlang.ad.scope import Dual
 from dlang.ad.sequential import by_element, sequential
-from dlang.ad.signatures import is_zero, tangent_fields, tangent_variant
+from dlang.ad.tangent_types import is_zero, retyped
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import Atom, Block, Call, Function, Jvp, Let, Program, Type, Var, fresh
@@ -257,9 +257,9 @@ def jvp_construct(let: anf.Let, op: anf.Construct, s: Dual) -> None:
     nodes = s.nodes
     if all(s.dot(a) is None for a in op.args):
         return
-    wanted = [op.args[k] for k in tangent_fields(nodes.held, op.variant)]
+    wanted = [op.args[k] for k in nodes.fields(op.variant)]
     parts = tuple([s.built(a) if s.carries(a.type) else a for a in wanted])
-    s.set(let.vars[0], s.b.one(anf.Construct(tangent_variant(nodes.datatypes, op.variant), parts)))
+    s.set(let.vars[0], s.b.one(anf.Construct(nodes.variant(op.variant), parts)))
 
 
 def jvp_fields(let: anf.Let, op: anf.Fields, s: Dual) -> None:
@@ -269,8 +269,8 @@ def jvp_fields(let: anf.Let, op: anf.Fields, s: Dual) -> None:
     if dot is None or is_zero(b, dot):
         return
     chosen = [v for v in let.vars if v in s.active]
-    variant = tangent_variant(nodes.datatypes, op.variant)
-    places = {let.vars[k]: n for n, k in enumerate(tangent_fields(nodes.held, op.variant))}
+    variant = nodes.variant(op.variant)
+    places = {let.vars[k]: n for n, k in enumerate(nodes.fields(op.variant))}
     construct = constructed(b, dot, variant)
 
     def found() -> list[anf.Atom]:

@@ -52,6 +52,7 @@ from dlang.ad.inlining import unused
 from dlang.ad.rematerialise import fleeting, rematerialised
 from dlang.ad.scope import NoParallelAdjoint, Scope, Sink, carry
 from dlang.ad.slices import sliced
+from dlang.ad.summed import reads_as_many
 from dlang.ad.tape import Bundle, fields_of, save, with_all_sizes
 from dlang.ir import anf
 from dlang.ir.anf import Block, For, IndexExpr, Let, Lit, Size, Var, While, fresh, poly
@@ -72,6 +73,7 @@ def vjp_for(let: anf.Let, op: anf.For, scope: Scope) -> list[anf.Let]:
         if op.early:
             count, let, op = _counted(let, op, scope)
         before, let = segmented(let, op, scope)
+        scope.note_summed([let])
         assert isinstance(let.op, anf.For)
         return [*count, *before, *_vjp_loop(let, let.op, scope, op)]
     if op.early:
@@ -93,9 +95,9 @@ def _vjp_loop(let: anf.Let, op: anf.For, scope: Scope, segments_of: anf.For | No
     state, outer, inner = body_scope(op, scope)
     inner.lasting = scope.lasting.within(let, op)
     state_in = [scope.take(let.vars[k]) for k in state]
-    outer_in = [scope.take(v) for v in outer]
-    state_bars = tuple(anf.fresh(f"{op.params[k].name}_bar", scope.nodes.type(op.params[k].type)) for k in state)
-    outer_bars = tuple(anf.fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer)
+    outer_in = [_taken(v, scope, inner) for v in outer]
+    state_bars = tuple(anf.fresh(f"{op.params[k].name}_bar", inner.bar_type(op.params[k])) for k in state)
+    outer_bars = tuple(anf.fresh(f"{v.name}_bar", inner.bar_type(v)) for v in outer)
     with b.scope() as lets:
         for v, bar in zip(outer, outer_bars, strict=True):
             inner.add(v, bar)
@@ -224,6 +226,7 @@ def run_again(lets: Sequence[Let], scope: Scope, low: Size, high: Size) -> list[
     renaming = Renaming({}, renew=True)
     copies = [renaming.let(let) for let in lets]
     carry(scope.active, renaming)
+    scope.note_summed(copies)
     for old, new in renaming.env.items():
         if old in scope.bars and isinstance(new, Var):
             scope.bars[new] = scope.bars.pop(old)
@@ -265,23 +268,35 @@ def body_scope(op: anf.For | anf.While, scope: Scope) -> tuple[list[int], list[a
     inner.known = scope.known.copy()
     if isinstance(op, anf.For):
         inner.known.facts.between(op.index, (op.low,), (op.high,))
+        whole = anf.Block((anf.Let((), op),), ())
+        many = {
+            v for v in outer if v in scope.summed and any(reads_as_many(b, v, scope.known) for b in (op.body, whole))
+        }
+        inner.summed = inner.summed - many
     return state, outer, inner
+
+
+def _taken(v: anf.Var, scope: Scope, inner: Scope) -> anf.Atom:
+    """The cotangent of a variable as a loop carries it: an array, if it adds to many elements, where outside is a
+    sum."""
+    return scope.take_array(v) if v in scope.summed - inner.summed else scope.take(v)
 
 
 def vjp_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf.Let]:
     """Emits the adjoint of a loop; gives the loop with the list that it makes."""
-    b, nodes = scope.b, scope.nodes
+    b = scope.b
     after = next_state(op)
     state, outer, inner = body_scope(op, scope)
     inner.segments = False
     mentioned = {v for k in state for v in type_vars(op.params[k].type)}
     sizes = [k for k, p in enumerate(op.params) if p in mentioned]
-    init = [let.vars[k] for k in sizes] + [scope.take(let.vars[k]) for k in state] + [scope.take(v) for v in outer]
+    init = [let.vars[k] for k in sizes] + [scope.take(let.vars[k]) for k in state]
+    init += [_taken(v, scope, inner) for v in outer]
     # What the backward loop carries: the sizes of the cotangents, these, and the cotangents of what is outside.
     carried = Renaming({}, renew=True)
     now = [carried.bind(op.params[k]) for k in sizes]
-    bars = [anf.fresh(f"{op.params[k].name}_bar", nodes.type(carried.type(op.params[k].type))) for k in state]
-    outer_bars = [anf.fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer]
+    bars = [anf.fresh(f"{op.params[k].name}_bar", carried.type(inner.bar_type(op.params[k]))) for k in state]
+    outer_bars = [anf.fresh(f"{v.name}_bar", inner.bar_type(v)) for v in outer]
     with b.scope() as lets:
         for v, bar in zip(outer, outer_bars, strict=True):
             inner.add(v, bar)

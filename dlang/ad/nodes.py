@@ -1,15 +1,15 @@
 """The adjoints of making a node and of looking into one.
 
-With x = K(a…), ā gets the field of x̄ for a where x̄ is not zero; with a… = fields K x, x̄ gets K̄(ā…).
+With x = K(a…), ā gets the field of x̄ for a where x̄ is not zero; with a… = fields K x, x̄ gets K̄(ā…). The cotangent of
+an array in a node is a sum there, which is added up where the node is made (`tangent_types.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlang.ad.conversions import retyped
 from dlang.ad.scope import Scope
-from dlang.ad.signatures import is_zero, tangent_fields, tangent_variant
+from dlang.ad.tangent_types import is_zero, retyped
 from dlang.ir.anf import Atom, Construct, Fields, Let, Lit, Tag, Var, Variant
 from dlang.ir.builder import Builder
 
@@ -21,9 +21,9 @@ def vjp_construct(let: Let, op: Construct, scope: Scope) -> None:
     active = [k for k, a in enumerate(op.args) if scope.is_active(a)]
     if g is None or is_zero(b, g) or not active:
         return
-    variant = tangent_variant(nodes.datatypes, op.variant)
-    places = {k: n for n, k in enumerate(tangent_fields(nodes.held, op.variant))}
-    types = [nodes.type(op.args[k].type) for k in active]
+    variant = nodes.variant(op.variant)
+    places = {k: n for n, k in enumerate(nodes.fields(op.variant))}
+    types = [nodes.field_type(op.variant.fields[k].type) for k in active]
 
     construct = constructed(b, g, variant)
 
@@ -35,7 +35,7 @@ def vjp_construct(let: Let, op: Construct, scope: Scope) -> None:
         bars: Sequence[Atom] = found()
     else:
         is_none = b.prim("eq", b.one(Tag(g)), Lit(0, "i64"))
-        bars = b.if_(is_none, lambda: [nodes.zero(b, op.args[k].type) for k in active], found)
+        bars = b.if_(is_none, lambda: [nodes.nothing(b, type) for type in types], found)
     for k, bar in zip(active, bars, strict=True):
         scope.add(op.args[k], bar)
 
@@ -53,7 +53,7 @@ def vjp_fields(let: Let, op: Fields, scope: Scope) -> None:
     if not bars:
         return
     parts: list[Atom] = []
-    for k in tangent_fields(nodes.held, op.variant):
+    for k in nodes.fields(op.variant):
         v = let.vars[k]
-        parts.append(v if not nodes.carries(v.type) else bars[v] if v in bars else nodes.zero(b, v.type))
-    scope.add(op.node, b.one(Construct(tangent_variant(nodes.datatypes, op.variant), tuple(parts))))
+        parts.append(bars[v] if v in bars else nodes.nothing(b, nodes.field_type(op.variant.fields[k].type)))
+    scope.add(op.node, b.one(Construct(nodes.variant(op.variant), tuple(parts))))

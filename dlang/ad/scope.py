@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from dlang.ad.conversions import Conversions, retyped
+from dlang.ad import sums
+from dlang.ad.conversions import Conversions
 from dlang.ad.lasting import Lasting
 from dlang.ad.rematerialise import Rematerialiser
 from dlang.ad.signatures import Derivatives
+from dlang.ad.summed import summed_arrays
+from dlang.ad.tangent_types import retyped
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
@@ -81,6 +84,7 @@ class Scope(ABC):
     chosen: dict[anf.Var, tuple[anf.Atom, anf.Var, anf.Var]] = field(
         default_factory=dict
     )  # arrays that are one of two: see `choices`
+    summed: set[anf.Var] = field(default_factory=set)  # arrays whose cotangents are sums: see `summed.py`
     in_loop: bool = False
     early: frozenset[anf.Atom] = frozenset()  # the cotangents of results that are known before the function runs
     arms: list[ArmWithAdjoint] = field(default_factory=list)  # all so far
@@ -106,12 +110,32 @@ class Scope(ABC):
             return
         if self.sink is not None and isinstance(atom.type, anf.Array) and atom not in self.sink.inside:
             raise NoParallelAdjoint
-        g = retyped(self.b, g, self.nodes.type(atom.type))
+        if atom in self.summed and isinstance(g, Var) and isinstance(g.type, Array):
+            self.add_box(atom, g)
+            return
         have = self.bars.setdefault(atom, [])
-        if have and not isinstance(atom.type, anf.Array):
+        if isinstance(atom.type, Array) and atom not in self.summed and self.nodes.is_sum(g.type):
+            have[:] = [self._with_sum(atom.type, have, g)]
+            return
+        g = retyped(self.b, g, self.bar_type(atom))
+        if have and not isinstance(g.type, Array):
             have[:] = [self.nodes.plus(self.b, have[0], g)]
         else:
             have.append(g)
+
+    def add_box(self, array: Var, g: Var, low: Sequence[anf.Size] | None = None) -> None:
+        """Adds an array to elements of one whose cotangent is a sum: to those from an index on, or to all."""
+        self.bars[array] = [sums.with_box(self.b, self.nodes, self.take(array), g, low)]
+
+    def _with_sum(self, type: Array, have: Sequence[Atom], total: Atom) -> Atom:
+        """The cotangent of an array of a type, with a sum added to what it is so far."""
+        if not have:
+            bar = self.nodes.type(type)
+            assert isinstance(bar, Array)
+            return sums.array_of(self.b, self.nodes, total, bar)
+        before = self.total(have)
+        assert isinstance(before, Var)
+        return sums.added(self.b, self.nodes, total, before)
 
     def add_read(self, array: anf.Var, index: tuple[anf.Size, ...], g: anf.Atom) -> None:
         """Adds a contribution to the cotangent of one element: x̄[i] += g, in place."""
@@ -122,6 +146,9 @@ class Scope(ABC):
                 raise NoParallelAdjoint
             self.sink.wanted.append(Contribution(array, index, g, self.sink.conditional))
             return
+        if array in self.summed:
+            self.bars[array] = [sums.with_element(self.b, self.nodes, self.take(array), index, g)]
+            return
         if array in self.chosen and not self.bars.get(array):
             self._add_chosen(*self.chosen[array], index, g)
             return
@@ -129,6 +156,10 @@ class Scope(ABC):
         assert isinstance(bar, anf.Var)
         total = self.nodes.plus(self.b, self.b.one(anf.Read(bar, index)), g)
         self.bars[array] = [self.b.update(bar, index, total)]
+
+    def note_summed(self, lets: Sequence[anf.Let]) -> None:
+        """Notes the arrays of lets, nested ones included, whose cotangents are sums."""
+        self.summed |= summed_arrays(lets, self.active, self.known)
 
     def choices(self, let: anf.Let) -> None:
         """Notes the arrays that a branch only chooses: an element of one of these is one of the array chosen."""
@@ -178,7 +209,21 @@ class Scope(ABC):
     def take(self, var: anf.Var) -> anf.Atom:
         """Removes and returns a cotangent like `pop`, but builds a zero."""
         g = self.pop(var)
-        return self.nodes.zero(self.b, var.type) if g is None else g
+        return self.zero(var) if g is None else g
+
+    def take_array(self, array: Var) -> Var:
+        """Removes and returns the cotangent of an array as an array; a sum stays, and zeros are to be added to it."""
+        g = self.nodes.zero(self.b, array.type) if array in self.summed else self.take(array)
+        assert isinstance(g, Var)
+        return g
+
+    def bar_type(self, var: Var) -> Type:
+        """The type of the cotangent of a variable, here: of an array from a node a sum."""
+        return self.nodes.sum_type(var.type) if var in self.summed else self.nodes.type(var.type)
+
+    def zero(self, var: Var) -> Atom:
+        """The zero of the cotangents of a variable."""
+        return self.nodes.nothing(self.b, self.bar_type(var))
 
     def total(self, atoms: Sequence[anf.Atom]) -> anf.Atom:
         """The sum of scalars, or of arrays of one shape in a single pass."""

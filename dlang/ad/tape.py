@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlang.ad.conditions import conditions_first
-from dlang.ad.conversions import Conversions, retyped
+from dlang.ad.conversions import Conversions
 from dlang.ad.inlining import unused
 from dlang.ad.rematerialise import rematerialised
 from dlang.ad.scope import Scope, dummy, numeric
 from dlang.ad.slices import sliced
+from dlang.ad.tangent_types import retyped
 from dlang.ir import anf
 from dlang.ir.affine import span
 from dlang.ir.anf import Block, Datatype, Let, Var, Variant, fresh, poly

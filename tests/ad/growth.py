@@ -723,6 +723,78 @@ fn f(x: f64[n], k: i64[n]) -> f64 {
   s
 }
 """),
+    "an element of a table in a list at each point": Case("""
+enum L<n> { Nil, Cons(f64[n], L<n>) }
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  var l = Nil
+  for j < 3 { l = Cons(x * f64(j + 1), l) }
+  sum(match l { Nil => 0.0, Cons(a, rest) => a[i] * (match rest { Nil => 1.0, Cons(b, _) => b[k[i]] }) } for i < n)
+}
+"""),
+    "a row of a matrix in a node": Case("""
+enum Weights<n> { None, Some(f64[n, 4]) }
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  let w = if x[0] > 5.0 { None } else { Some([x[i] * f64(j) for i < n, j < 4]) }
+  var s = 0.1
+  for i < n { s = sin(s) + (match w { None => 0.0, Some(a) => sum(a[k[i], j] ** 2 for j < 4) + sum(a[i]) }) }
+  s
+}
+"""),
+    "leaves of a tree": Case("""
+enum Tree<n> { Leaf(f64[n]), Split(f64, Tree<n>, Tree<n>) }
+fn leaf(t: Tree<m>, v: f64, i: i64) -> f64 =
+  match t { Leaf(a) => a[i] ** 2, Split(at, l, r) => if v < at { leaf(l, v, i) } else { leaf(r, v, i) } }
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  let t = Split(0.5, Split(0.25, Leaf(x), Leaf(x * 2.0)), Leaf(sin(x)))
+  sum(leaf(t, x[i], k[i]) for i < n)
+}
+"""),
+    "functions that capture an array at two times": Case("""
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  var (a, s) = (x * 2.0, 0.1)
+  let before = a
+  var g: i64 -> f64 = |i| before[i % n]
+  for i < n {
+    s = 0.5 * s + g(i) * x[k[i]]
+    a[i] = s
+    if i == n // 2 {
+      let then = a
+      g = |j| then[j % n] * x[i]
+    }
+  }
+  s
+}
+"""),
+    "arrays that take turns and stay": Case("""
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  var (a, b, s) = (x * 2.0, sin(x), 0.1)
+  for i < n {
+    s = 0.5 * s + a[i] * b[k[i]]
+    if x[i] > 0.5 { (a, b) = (b, a) }
+  }
+  s
+}
+"""),
+    "a state that changes its form": Case("""
+enum State<n> { Idle, Run(f64[n], i64), Stop(f64[n]) }
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  var (s, y) = (Run(x * 2.0, 0), 0.0)
+  for t < n {
+    s = match s {
+      Idle => Idle,
+      Run(h, j) => {
+        y += h[j % n] ** 2
+        if x[t] > 0.5 { Stop(h) } else { Run(h, j + 1) }
+      },
+      Stop(h) => {
+        y += h[k[t]]
+        Run(h, t)
+      }
+    }
+  }
+  y
+}
+"""),
     "small vectors in an array": Case("""
 fn f(x: f64[n], k: i64[n]) -> f64 {
   var p = [[x[i], 0.1 * x[i], 0.2] for i < n]

@@ -55,6 +55,7 @@ SECOND += (
     "a recursion with a table of results",
     "a tree of places in an array",
 )
+SECOND += ("a row of a matrix in a node", "leaves of a tree", "a state that changes its form")
 THIRD = ("a recursion over elements", "halves of an array in place", "a tree of places in an array")
 AGAIN = ("a scatter of products under a condition", "swaps", "a rule of a grid in place", "a table filled row by row")
 AGAIN += ("a search that returns early",)

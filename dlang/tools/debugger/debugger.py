@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ad.signatures import holding
+from dlang.ad.tangent_types import holding
 from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import Request, followed
 from dlang.host.effects import Host

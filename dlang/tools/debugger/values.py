@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ad.signatures import carries
+from dlang.ad.tangent_types import carries
 from dlang.diagnostics import Span
 from dlang.host.text import format_value
 from dlang.ir.anf import FLOATS, INTEGERS, Lit
