@@ -194,7 +194,10 @@ class Adjoints:
         return params, results, tuple(more), self._bars(key, params), cotangents
 
     def _bars(self, key: Key, params: Sequence[anf.Var]) -> tuple[anf.Var, ...]:
-        return tuple([anf.fresh(f"{params[k].name}_bar", self._type(key, params[k].type)) for k in key.wrt])
+        def type(k: int) -> anf.Type:
+            return self.nodes.sum_type(params[k].type) if k in key.summed else self._type(key, params[k].type)
+
+        return tuple([anf.fresh(f"{params[k].name}_bar", type(k)) for k in key.wrt])
 
     def _type(self, key: Key, type: anf.Type) -> anf.Type:
         return type if key.border else self.nodes.type(type)
@@ -210,7 +213,8 @@ class Adjoints:
     def _into(self, key: Key) -> list[int]:
         """The parameters whose cotangents come in and are added to."""
         params = self.program.functions[key.function].params
-        return [k for k in self._handed_on(key) if k in key.wrt and k not in key.zero and is_float(params[k].type)]
+        wrt = set(key.wrt) - {*key.zero, *key.summed}
+        return [k for k in self._handed_on(key) if k in wrt and is_float(params[k].type)]
 
     def _cotangents(
         self, key: Key, source: anf.Function, renaming: Renaming, wrt: Sequence[anf.Var]
@@ -270,6 +274,7 @@ class Adjoints:
             scope.fleeting = fleeting(body, [p for k, p in enumerate(params) if k not in passed])
         scope.segments = source.rules is not None and source.rules.checkpoint and not key.border
         scope.active.update(w for w in wrt if nodes.carries(w.type))
+        scope.summed.update([params[k] for k in key.summed])
         scope.note_summed(body.lets)
         with b.scope() as adjoint:
             for k, bar in zip(cotangents.into, more[len(more) - len(cotangents.into) :], strict=True):

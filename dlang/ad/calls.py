@@ -40,7 +40,8 @@ def vjp_call(let: Let, op: Call, scope: Scope) -> list[Let]:
     if rules is not None and rules.pullback is not None:
         _custom(let, op, rules, bars, scope)
         return [let]
-    key = Key(op.function, wrt, tuple(g is not None for g in bars))
+    summed = tuple([k for k in wrt if op.args[k] in scope.summed])
+    key = Key(op.function, wrt, tuple(g is not None for g in bars), summed=summed)
     if rules is None:
         changing = tuple([k for k, a in enumerate(op.args) if a in scope.fleeting])
         key = scope.derivatives.shared(replace(key, changing=changing, zero=_still_zero(let, op, wrt, scope)))
@@ -74,7 +75,7 @@ def _still_zero(let: Let, op: Call, wrt: Sequence[int], scope: Scope) -> tuple[i
     for k in wrt:
         arg = op.args[k]
         assert isinstance(arg, Var)
-        if isinstance(arg.type, Array) and (arg in scope.summed or not scope.bars.get(arg)):
+        if isinstance(arg.type, Array) and arg not in scope.summed and not scope.bars.get(arg):
             if op.function in scope.cycle or (arg.type.dtype, len(arg.type.shape)) in alike:
                 out.append(k)
     return tuple(out)
@@ -83,7 +84,7 @@ def _still_zero(let: Let, op: Call, wrt: Sequence[int], scope: Scope) -> tuple[i
 def _into(op: Call, cotangents: Cotangents, scope: Scope) -> list[Atom]:
     """The cotangents that the call adds to; of an argument that is given twice the second is a zero."""
     args = [op.args[k] for k in cotangents.into]
-    return [scope.take_array(arg) for arg in args if isinstance(arg, Var)]
+    return [scope.take(arg) for arg in args if isinstance(arg, Var)]
 
 
 def _add(op: Call, wrt: tuple[int, ...], bars: Sequence[Var], scope: Scope) -> None:

@@ -159,7 +159,7 @@ class Scope(ABC):
 
     def note_summed(self, lets: Sequence[anf.Let]) -> None:
         """Notes the arrays of lets, nested ones included, whose cotangents are sums."""
-        self.summed |= summed_arrays(lets, self.active, self.known)
+        self.summed |= summed_arrays(lets, self.active, self.known, self.summed)
 
     def choices(self, let: anf.Let) -> None:
         """Notes the arrays that a branch only chooses: an element of one of these is one of the array chosen."""

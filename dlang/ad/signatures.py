@@ -18,7 +18,8 @@ class Key:
     and those of some array parameters come in and are added to.
     tape: the name of the tape's datatype if a `VjpForward` has given one. changing: the positions of arrays that change
     in place where the function is called, so the backward half can't be given them (`rematerialise.py`). zero: those of
-    arrays whose cotangents are zero so far, so none comes in: that of a result may go on as theirs.
+    arrays whose cotangents are zero so far, so none comes in: that of a result may go on as theirs. summed: those of
+    arrays whose cotangents are given as sums (`summed.py`).
     """
 
     function: str
@@ -28,6 +29,7 @@ class Key:
     tape: str | None = None
     changing: tuple[int, ...] = ()
     zero: tuple[int, ...] = ()
+    summed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

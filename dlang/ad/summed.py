@@ -17,9 +17,9 @@ from dlang.ir.types import array_type, product
 from dlang.ir.writes import choices
 
 
-def summed_arrays(lets: Sequence[anf.Let], active: Set[anf.Var], known: Knowledge) -> set[anf.Var]:
-    """The active arrays of lets, nested ones included, whose cotangents are sums."""
-    found: list[anf.Var] = []
+def summed_arrays(lets: Sequence[anf.Let], active: Set[anf.Var], known: Knowledge, given: Set[anf.Var]) -> set[anf.Var]:
+    """The active arrays of lets, nested ones included, whose cotangents are sums. given: those of outside."""
+    found = [*given]
     onward: dict[anf.Atom, list[anf.Var]] = {}
     for let in walk(anf.Block(tuple(lets), ())):
         match let.op:
@@ -42,7 +42,7 @@ def summed_arrays(lets: Sequence[anf.Let], active: Set[anf.Var], known: Knowledg
         if isinstance(v.type, anf.Array) and v not in summed:
             summed.add(v)
             found += onward.get(v, ())
-    return summed
+    return summed - given
 
 
 def _values(let: anf.Let) -> Sequence[tuple[anf.Var, tuple[anf.Atom, ...]]]:

@@ -749,6 +749,20 @@ fn f(x: f64[n], k: i64[n]) -> f64 {
   sum(leaf(t, x[i], k[i]) for i < n)
 }
 """),
+    "a recursion over an array in a leaf": Case("""
+enum Tree<n> { Leaf(f64[n]), Split(f64, Tree<n>, Tree<n>) }
+fn pieces(a: f64[n], low: i64, high: i64, v: f64) -> f64 {
+  if high - low <= 1 { return a[low % n] * v }
+  let mid = (low + high) // 2
+  if a[mid % n] < v { pieces(a, mid, high, v) + sin(pieces(a, mid, mid + 1, v)) } else { pieces(a, low, mid, v) }
+}
+fn found(t: Tree<n>, v: f64) -> f64 =
+  match t { Leaf(a) => pieces(a, 0, n, v), Split(at, l, r) => if v < at { found(l, v) } else { found(r, v) } }
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  let t = Split(0.5, Split(0.25, Leaf(x), Leaf(x * 2.0)), Leaf(sin(x)))
+  sum(found(t, x[i]) for i < n)
+}
+"""),
     "functions that capture an array at two times": Case("""
 fn f(x: f64[n], k: i64[n]) -> f64 {
   var (a, s) = (x * 2.0, 0.1)

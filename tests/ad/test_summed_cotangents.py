@@ -51,6 +51,7 @@ USES = {
     "a reversed list": "match turned(l) { Part(a, b, s, _) => a[k] * s + sum(b[k]), End => 0.0 }",
     "an array that a function chooses": "row(l, k, x)[1] ** 2 + sum(row(l, 1, x) * x) + row(l, 7, x)[k]",
     "what a function takes": "match l { Part(a, _, s, _) => at(a, k) * s, End => 0.0 }",
+    "a choice for a function": "match l { Part(a, _, _, _) => at(if x[0] > 0.3 { a } else { x }, k), End => 0.0 }",
     "an element in arms": "match l { Part(a, _, _, _) => a[0] * (if x[0] > 0.3 { a[k] } else { 0.1 }), End => 0.0 }",
     "the whole in an arm": "match l { Part(a, _, s, _) => if x[0] > 0.3 { sum(a * a) * s } else { a[0] }, End => 0.0 }",
     "a loop over all": """match l { End => 0.0, Part(a, b, _, _) => {
