@@ -20,6 +20,7 @@ from dlang.ir.sizes import defined_sizes
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, pruned_block, type_vars, with_op
 from dlang.ir.types import I64, array_type, dtype_of, product
+from dlang.optimize.dce import live_block
 from dlang.optimize.stores import Where, stored, written
 from dlang.polynomials import Poly
 
@@ -46,7 +47,7 @@ def save(
     inner_scope: of the body.
     """
     b = scope.b
-    forward, body = conditions_first(b, forward, body, op.params)
+    forward, body = conditions_first(b, forward, live_block(body), op.params)
     bound = {v for inner in forward for v in inner.vars} | set(op.params)
     alone = not scope.in_loop or op.index in scope.parts  # the tape of a loop in a loop is part of another
     alike, unsaved = _alike(op) if alone else {}, bound | scope.fleeting

@@ -20,6 +20,17 @@ def dce(program: anf.Program) -> anf.Program:
     return map_functions(program, lambda f: _function(f, effectful))
 
 
+def live_block(block: anf.Block) -> anf.Block:
+    """A block without dead code, where what it calls has no effects."""
+    marks = _Marks(frozenset())
+    nodes = marks.register(block, None)
+    for result in block.results:
+        marks.work += type_vars(result.type)
+    marks.atoms(block.results)
+    marks.run()
+    return marks.sweep(block, nodes, tuple(range(len(block.results))))
+
+
 def _function(function: anf.Function, effectful: Set[str]) -> anf.Function:
     marks = _Marks(effectful)
     nodes = marks.register(function.body, None)
