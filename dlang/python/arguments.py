@@ -20,7 +20,7 @@ from dlang.host.values import NUMPY, as_array, describe, dtype_name, is_masked, 
 from dlang.identity import ByIdentity
 from dlang.inequalities import LARGEST
 from dlang.ir import terms
-from dlang.ir.terms import FLOATS, Scalar, poly
+from dlang.ir.terms import Scalar, poly
 from dlang.lazy_modules import lazy_module
 from dlang.ops.dtypes import ELSEWHERE, TRUNCATED
 from dlang.polynomials import Poly
@@ -105,6 +105,7 @@ class Matcher:
                     self._data(*self._deep.pop())
                 weak, self._weak = sorted(self._weak, key=weight), []
                 for value, v in weak:
+                    self._part = value, v
                     self._variable(value, v, late=True)
             value = values[param]
             if (size := param.local.size) is not None and (self.known or not isinstance(value, np.generic)):
@@ -119,6 +120,7 @@ class Matcher:
                     self._size(Size(Poly.of(size)), count)
         for param, whole, waiting, actual in self._open:
             self._current, self._whole = param, whole
+            self._part = whole, param.local.type
             if self._evaluated(waiting) != actual:
                 raise self._wrong()
         if self.known:
@@ -408,7 +410,8 @@ class Matcher:
         part, t = self._part
         help = "" if why and dtype is None else advice(part, t, dtype, self.kinds.get(local.name))
         if not why:
-            why = range_of(part, t.name) if isinstance(t, ty.TypeCon) else ""
+            element = ty.resolve(t.element) if isinstance(t, ty.TypeArray) else t
+            why = range_of(part, element.name) if isinstance(element, ty.TypeCon) else ""
         if part is not self._whole:
             why = f"in it {describe(part)}" + (f": {why}" if why else f", expected {names.type(t)}")
         message = ", ".join([f"{self._role}: expected {wanted}", *known, f"got {describe(self._whole)}"])
@@ -705,11 +708,20 @@ def advice(value: Any, t: Type, dtype: str | None, kind: Kind | None) -> str:
 
 
 def range_of(value: Any, dtype: str) -> str:
-    """Between what the integers of a dtype are, where one of Python's is not among them."""
-    if type(value) is not int or dtype not in NUMPY or NUMPY[dtype].kind not in "iu":
+    """Between what the integers of a dtype are, where one of Python's, or one in a list, is not among them."""
+    if dtype not in NUMPY or NUMPY[dtype].kind not in "iu":
         return ""
     bounds = np.iinfo(NUMPY[dtype])
-    return f"{dtype} is from {bounds.min} to {bounds.max}"
+    work, seen = [value], set()  # a list may hold itself
+    while work:
+        part = work.pop()
+        if isinstance(part, list):
+            work += part[::-1] if id(part) not in seen else []
+            seen.add(id(part))
+        elif type(part) is int and not bounds.min <= part <= bounds.max:
+            found = "" if part is value else f"in it {describe(part)}: "
+            return f"{found}{dtype} is from {bounds.min} to {bounds.max}"
+    return ""
 
 
 def _array(value: Any, dtype: str | None, kind: Kind | None) -> str:
@@ -749,9 +761,7 @@ def _number(value: Any, dtype: str, kind: Kind | None) -> str:
         return _conversion(value, dtype, kind) if not np.ndim(value) else ""
     if isinstance(value, np.generic):
         return f"convert it: `numpy.{NUMPY[dtype].name}(…)`"
-    if isinstance(value, complex) or range_of(value, dtype):
-        return ""
-    if isinstance(value, int) and not isinstance(value, bool) and dtype in FLOATS:  # larger than all floats
+    if isinstance(value, complex) or (type(value) is int and dtype != "bool"):  # out of range, or not what is asked for
         return ""
     plain, asked = {"f": ("float", "__float__"), "b": ("bool", "__bool__")}.get(NUMPY[dtype].kind, ("int", "__int__"))
     return f"convert it: `{plain}(…)`" if hasattr(value, asked) else ""

@@ -215,13 +215,13 @@ def matrix(cx: Checker, span: Span, kind: str, out: Type, into: Type) -> Type:
             help=("let the function take or give the floats apart, as parameters or in a tuple",),
         )
     if is_structure(out):
-        (element, a), (_, b) = split(cx.st, out), split(cx.st, into, "Float")
+        (element, a), b = split(cx.st, out), in_floats(cx, span, kind, into)
         shapes = (b, a, row)
     elif is_structure(into):
         a, (element, b) = of_floats(cx, span, kind, out)[1], split(cx.st, into)
         shapes = (a, b, row)
     else:
-        (element, a), (_, b) = of_floats(cx, span, kind, out), split(cx.st, into, "Float")
+        (element, a), b = of_floats(cx, span, kind, out), in_floats(cx, span, kind, into)
         shapes = (a, b, row)
     cx.constrain("append", Reason(span, kind, (out, into)), shapes=shapes)
     return resolve(TypeArray(element, row))
@@ -234,6 +234,19 @@ def of_floats(cx: Checker, span: Span, kind: str, result: Type) -> tuple[Type, S
     except Mismatch:
         shown = show(result)
         raise error("E0701", f"`{kind}` needs a function whose result has floats, found {shown}", span) from None
+
+
+def in_floats(cx: Checker, span: Span, kind: str, into: Type) -> Shape:
+    """The shape of a parameter, or of a part of one, in which a matrix is wanted."""
+    try:
+        return split(cx.st, into, "Float")[1]
+    except Mismatch:
+        t = resolve(into)
+        help = "take what has none as a parameter of its own, or capture it in a lambda"
+        if isinstance(t, TypeVar):
+            help = f"bound it, `<{show(t)}: Float>`, or say of which floats it is an array"
+        message = f"`{kind}` needs parameters all parts of which have floats, found {show(into)}"
+        raise error("E0702", message, span, help=(help,)) from None
 
 
 def products(

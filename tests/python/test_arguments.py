@@ -43,6 +43,9 @@ fn between<a: Float>(x: a, y: a) -> a = 0.5 * (x + y)
 fn equal<a: Eq>(x: a, y: a) -> bool = x == y
 fn scaled<a: Float>(k: a, x: a[n]) -> a = k * sum(x)
 fn scaled_pair<a: Float>(p: (a, a)) -> a = p.0 * p.1
+struct Kept<a> { value: a, fresh: bool }
+fn first(k: Kept<a>) -> a = k.value
+fn table_of(t: f64[n * m], x: f64[n], y: f64[m]) -> f64 = sum(t)
 """
 
 
@@ -131,6 +134,8 @@ def test_arrays_anywhere_in_memory_are_read_right(m):
         ("next(1.0)", "got the float 1.0"),
         ("small(128)", "got the int 128 (i8 is from -128 to 127)"),
         ("natural(-1)", "got the int -1 (u64 is from 0 to 18446744073709551615)"),
+        ("naturals([1, -2])", "got a list that is i64[2] (in it the int -2: u64 is from 0 to 18446744073709551615)"),
+        ("whole(endless)", "got a list whose rows have several lengths"),
         ("sized(2, np.ones(3))", "argument `n`: expected size, n = 3 from `x`, got the int 2"),
         ("sized(-1, np.ones(3))", "a size is not negative"),
         ("unit(1)", "expected (), got the int 1"),
@@ -150,6 +155,7 @@ def test_arrays_anywhere_in_memory_are_read_right(m):
         ("scaled_pair((1.0, np.ones(2)))", "(in it f64[2]: it must not be an array)"),
         ("scaled_pair((1.0, 'a'))", "(in it a str: it must be of the class Float)"),
         ("equal(np.ones(2), np.ones(2))", "expected a, got f64[2] (it must not be an array)"),
+        ("first(m.Kept(None, True))", "got an object of class Kept of `<text>` (in it None, expected a)"),
     ],
 )
 def test_what_is_almost_right_is_refused(m, call, words):
@@ -189,6 +195,7 @@ def test_what_is_almost_right_is_refused(m, call, words):
         ("between(np.float32(1), np.float64(1))", "convert it: `numpy.float32(…)`"),
         ("between(1.0, np.ones(2))", None),
         ("number(10**400)", None),
+        ("sized(2, np.ones(3))", None),
         ("number(1j)", None),
         ("total(np.ones((2, 2)))", None),
         ("total(np.array(1.0))", None),
@@ -198,6 +205,20 @@ def test_it_is_told_what_helps(m, call, help):
     with pytest.raises(dlang.DlangError) as caught:
         eval(f"m.{call}", {"m": m, "np": np, "Decimal": Decimal, "namedtuple": namedtuple})
     assert caught.value.diagnostics[0].help == ((help,) if help else remedy("E0960"))
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        ("sized(2, np.ones(3))", "argument `n`: expected size, n = 3 from `x`, got the int 2"),
+        (
+            "table_of(np.ones(5), np.ones(2), np.ones(3))",
+            "argument `t`: expected f64[n * m], n = 2 from `x`, m = 3 from `y`, got f64[5]",
+        ),
+    ],
+)
+def test_a_message_about_the_whole_names_no_part(m, call, message):
+    assert refusal(lambda: eval(f"m.{call}", {"m": m, "np": np})) == f"error[E0960]: {message}"
 
 
 def test_whole_numbers_of_any_size_are_what_they_are_in_lists(m):
