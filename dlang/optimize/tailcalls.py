@@ -29,8 +29,10 @@ from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import recursive_functions, type_vars, with_body
 from dlang.ir.types import I64
 from dlang.ir.update_chains import UpdateChains
+from dlang.ir.writes import Continues
 from dlang.optimize.dce import dce
 from dlang.optimize.jump_threading import threaded
+from dlang.optimize.ownership import handed_over
 from dlang.optimize.simplify import simplify
 from dlang.optimize.windows import Windows
 from dlang.polynomials import Poly
@@ -104,7 +106,8 @@ def tail_calls_to_loops(program: anf.Program) -> anf.Program:
     if not recursive_functions(program):
         return program
     program = merge_mutual(_with_branches_merged(program))
-    return replace(program, functions={name: _looped(f) for name, f in program.functions.items()})
+    continues = {f.name: f.continues for f in handed_over(program).functions.values()}
+    return replace(program, functions={name: _looped(f, continues) for name, f in program.functions.items()})
 
 
 def _with_branches_merged(program: anf.Program) -> anf.Program:
@@ -137,7 +140,7 @@ class _Calls:
         return any(self.are_iterations(c) for c in tail_calls(block))
 
 
-def _looped(f: anf.Function) -> anf.Function:
+def _looped(f: anf.Function, continues: Continues) -> anf.Function:
     windows = Windows.of(f.body)
     self_calls = [c for c in tail_calls(f.body) if c.function == f.name]
     parts = frozenset(
@@ -160,7 +163,7 @@ def _looped(f: anf.Function) -> anf.Function:
     )
     if any(v in changing for r in f.results for v in type_vars(r.type)):
         return f  # the sizes of the results would change from iteration to iteration
-    left = _left_in(f, calls)
+    left = _left_in(f, calls, UpdateChains(continues))
     changing = tuple([p for k, p in enumerate(f.params) if p in changing or (p in left and k not in parts)])
     slots = refresh_vars(changing, {})
     mapping: dict[anf.Var, Replacement] = dict(zip(changing, slots, strict=True))
@@ -172,19 +175,29 @@ def _looped(f: anf.Function) -> anf.Function:
         shown[k] = _Part(f.params[k], var, tuple([anf.fresh("start", I64) for _ in type.shape]))
         mapping[f.params[k]] = var
     body = substitute(f.body, mapping)
-    return _Loop(f, changing, slots, shown, body, replace(calls, windows=Windows.of(body))).function()
+    calls = replace(calls, windows=Windows.of(body))
+    return _Loop(f, changing, slots, shown, body, calls, UpdateChains(continues)).function()
 
 
-def _left_in(f: anf.Function, calls: _Calls) -> set[anf.Var]:
-    """The parameters in whose memory a result is at every end: they are state if each call hands them on as well."""
-    chains = UpdateChains()
+def _left_in(f: anf.Function, calls: _Calls, chains: UpdateChains) -> set[anf.Var]:
+    """The parameters in whose memory a result is at last: they are state if each call hands them on as well."""
     chains.add(f.body)
     ends = list(_ends(f.body, calls))
     state: set[anf.Var] = set()
     for k, formal in enumerate(f.results):
-        roots = {chains.root(end.results[k], 0) for end in ends}
-        state |= {r for r in roots if len(roots) == 1 and isinstance(r, anf.Var) and r.type == formal.type}
-    return state & set(f.params)
+        found = _memory_of(k, ends, chains, f.params)
+        state |= {found} if found is not None and found.type == formal.type else set()
+    return state
+
+
+def _memory_of(k: int, ends: Sequence[anf.Block], chains: UpdateChains, params: Sequence[anf.Var]) -> anf.Var | None:
+    """The parameter in whose memory a result is at some end, where it is in that of no other at any end.
+
+    Elsewhere it is an array that was made on the way, and takes the place of the parameter.
+    """
+    roots = {chains.root(end.results[k], 0) for end in ends}
+    found = [p for p in params if p in roots]
+    return found[0] if len(found) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +228,7 @@ class _Loop:
     parts: dict[int, _Part]
     body: anf.Block
     calls: _Calls
-    chains: UpdateChains = field(default_factory=UpdateChains)
+    chains: UpdateChains
     shared: dict[int, int] = field(default_factory=dict)
     own: tuple[int, ...] = ()
     extra: tuple[anf.Var, ...] = ()
@@ -251,15 +264,16 @@ class _Loop:
         return tuple([start for part in self.parts.values() for start in part.start])
 
     def _share(self) -> None:
-        """Finds the results that a slot holds at last: tokens, and arrays that every end leaves in its memory."""
+        """Finds the results that a slot holds at last: tokens, and arrays that are in its memory at some end."""
         ends = list(_ends(self.body, self.calls))
+        state = [*self.slots, *(p for p in self.f.params if p not in self.changing)]
         for k, formal in enumerate(self.f.results):
+            memory = _memory_of(k, ends, self.chains, state)
             for j, (param, slot) in enumerate(zip(self.changing, self.slots, strict=True)):
                 if j in self.shared.values() or param.type != formal.type:
                     continue
                 fixed = isinstance(formal.type, anf.Array) and slot.type == param.type
-                left = fixed and ends and all(self.chains.root(end.results[k], 0) is slot for end in ends)
-                if left or isinstance(formal.type, anf.Token):
+                if (fixed and memory is slot) or isinstance(formal.type, anf.Token):
                     self.shared[k] = j
                     break
 

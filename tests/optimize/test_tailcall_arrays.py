@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.diagnostics import Source
+from dlang.driver import check
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Call, Copy, While
 from dlang.ir.reader import read_program
 from dlang.optimize.tailcalls import tail_calls_to_loops
 from dlang.pipeline import optimise
+from dlang.tools.law import prepared
 from tests.meaning import meaning
 from tests.optimize.tailcalls import agrees, count, fast, looped, loops_and_calls
 
@@ -211,3 +214,48 @@ def test_no_array_for_another_of_functions_that_call_one_another_has_a_negative_
     interpreted = dlang.compile(text, backend="interp").main  # once more, as it is optimised
     assert [interpreted(x, i, 0.7) for i in range(6)] == pytest.approx(wanted)
     assert [compiled(x, i, 0.7) for i in range(6)] == pytest.approx(wanted)
+
+
+MIXED = """
+fn plus(x: f64[n], i: i64, w: i64) -> f64[n] =
+  if w == 1 {
+    var y = x
+    y[i] += 1.0
+    y
+  } else { plus(plus(x, i, w // 2), i + w // 2, w - w // 2) }
+fn fill(x: f64[n], i: i64, w: i64) -> f64[n] =
+  if w == 1 {
+    var y = x
+    y[i] *= 2.0
+    y
+  } else if w == 3 { plus(plus(x, i, 2), i + 2, 1) } else { fill(fill(x, i, w // 2), i + w // 2, w - w // 2) }
+fn main(x: f64[n]) -> f64[n] = fill(x, 0, n)
+"""
+
+
+AT_ALL_ENDS = """
+fn along(x: f64[n], i: i64) -> f64[n] {
+  if i >= n { return x }
+  var y = x
+  y[i] += 1.0
+  along(y, 2 * i + 1)
+}
+fn fill(x: f64[n], i: i64, w: i64) -> f64[n] =
+  if w == 1 { along(x, i) } else { fill(fill(x, i, w // 2), i + w // 2, w - w // 2) }
+fn main(x: f64[n]) -> f64[n] = fill(x, 0, n)
+"""
+
+
+@pytest.mark.parametrize("text", [MIXED, AT_ALL_ENDS], ids=["at some end", "at all ends"])
+def test_an_array_that_another_function_goes_on_with_is_changed_in_place(text: str) -> None:
+    x = np.arange(30.0)
+    module, interpreted = dlang.compile(text), dlang.compile(text, backend="interp")
+    np.testing.assert_array_equal(module.main(x), meaning(interpreted.main, x))
+    small, large = (operations(text, n) for n in (96, 192))
+    assert large < 2.1 * small
+
+
+def operations(text: str, n: int) -> int:
+    """The operations of the optimised `main` of an array of n numbers."""
+    decl = check(Source("program.dl", text)).module.functions["main"]
+    return prepared(decl, ()).costs({"n": n})["value"].operations
