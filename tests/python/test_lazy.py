@@ -129,6 +129,8 @@ def test_large_numbers_and_infinities_are_no_trouble():
     x, y = np.array([1e200, 0.0, np.inf, 3.0, -np.inf]), np.array([1e200, 0.0, 1.0, 4.0, -np.inf])
     same(np.hypot(dlang.lazy(x), y), np.hypot(x, y))
     same(np.logaddexp(dlang.lazy(x), y), np.logaddexp(x, y))
+    x, y = np.array([np.inf, np.nan, np.nan, -np.inf]), np.array([np.nan, -np.inf, 1.0, np.nan])
+    same(np.hypot(dlang.lazy(x), y), np.hypot(x, y))
     a = dlang.lazy(np.array([1.0, 3.0]))
     assert np.logaddexp(a, 1.0).sum().grad(a).tolist()[0] == 0.5  # also where both are the same
     np.testing.assert_allclose(np.hypot(a, [0.0, 4.0]).sum().grad(a).value(), [1.0, 0.6])

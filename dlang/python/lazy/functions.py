@@ -115,6 +115,10 @@ def _logaddexp(x: Any, y: Any) -> Lazy:
     return applied(text, (a, b, top), top.shape, top.dtype)
 
 
+# Beside an infinite side the other does not matter.
+_LONGEST = "where(abs({{0}}) > {0!r}, abs({{0}}), where(abs({{1}}) > {0!r}, abs({{1}}), abs({{0}}) + abs({{1}})))"
+
+
 def _hypot(x: Any, y: Any) -> Lazy:
     """The larger of the two is taken out, so that squares neither overflow nor vanish."""
     top = _of(np.hypot, "stop_gradient(maximum(abs({0}), abs({1})))")(x, y)
@@ -122,7 +126,7 @@ def _hypot(x: Any, y: Any) -> Lazy:
     least = float(np.finfo(top.dtype).tiny)  # the inverse of a smaller number would overflow
     scale = f"where(isfinite({{2}}), maximum({{2}}, {least!r}), 1.0)"
     length = f"{scale} * sqrt(({{0}} / {scale}) ** 2 + ({{1}} / {scale}) ** 2)"
-    text = f"where(bit_and({{2}} > 0.0, isfinite({{2}})), {length}, abs({{0}}) + abs({{1}}))"
+    text = f"where(bit_and({{2}} > 0.0, isfinite({{2}})), {length}, {_LONGEST.format(float(np.finfo(top.dtype).max))})"
     return applied(text, (a, b, top), top.shape, top.dtype)
 
 
