@@ -7,7 +7,7 @@ the others must agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +97,19 @@ class Matcher:
         """Finds what the variables stand for; raises a `DlangError` where an argument does not fit."""
         # Python's own numbers come late, for they take the dtype that the others fix. Among the others those with few
         # axes come first: of labels [n] and images [n, 64] that differ, the message is about the images.
-        for param in sorted(values, key=lambda p: (turn(values[p]), _axes(p.local.type))):
+        order = sorted(values, key=lambda p: (turn(values[p]), _axes(p.local.type)))
+        try:
+            self._match(values, order)
+        except DlangError:
+            # A tangent or a cotangent has to fit the arguments, not they to it: that is what the message says.
+            given = [p for p in order if not self._directs(p)]
+            if len(given) < len(order):
+                again = Matcher(self.decl, self.device, self.thorough, self.known, self.kinds)
+                again._match(values, [*given, *[p for p in order if self._directs(p)]])
+            raise
+
+    def _match(self, values: Mapping[Param, Any], order: Iterable[Param]) -> None:
+        for param in order:
             self._current, self._whole = param, values[param]
             self._value(values[param], param.local.type)
             while self._deep or self._weak:
@@ -387,10 +399,19 @@ class Matcher:
     @property
     def _role(self) -> str:
         """Describes the argument in words: an unnamed tangent by the parameter that it belongs to."""
+        assert self._current is not None
         name = self._name
-        of = name.rstrip("'")
-        tangent = self.decl.name.startswith("jvp(") and of != name and of in [p.local.name for p in self.decl.params]
-        return f"the tangent of `{of}`" if tangent else f"argument `{name}`"
+        if not self._directs(self._current):
+            return f"argument `{name}`"
+        return "the cotangent" if self.decl.name.startswith("vjp(") else "the tangent of `" + name.rstrip("'") + "`"
+
+    def _directs(self, param: Param) -> bool:
+        """Tells whether a parameter of a derived function is a tangent, or the cotangent."""
+        if self.decl.name.startswith("vjp("):
+            return param is self.decl.params[-1]
+        of = param.local.name.rstrip("'")
+        names = [p.local.name for p in self.decl.params]
+        return self.decl.name.startswith("jvp(") and of != param.local.name and of in names
 
     def _no_array(self, value: Any) -> DlangError:
         there = placed(value) is not None and not self.device

@@ -236,13 +236,57 @@ def test_the_same_derivative_is_the_same_function(p):
         (lambda p: dlang.hessian(p.square), ["`square`", "one float"]),
         (lambda p: dlang.grad(p.nothing), ["`nothing`", "no parameter"]),
         (lambda p: dlang.vjp(p.positive, np.ones(2))[1](np.ones(3)), ["E0807", "size 3, expected 2"]),
-        (lambda p: dlang.vjp(p.square, np.ones(2))[1](np.ones(3)), ["`cotangent`", "3"]),
+        (lambda p: dlang.vjp(p.square, np.ones(2))[1](np.ones(3)), ["the cotangent", "3"]),
     ],
 )
 def test_misuse_of_products_is_refused(p, call, words):
     with pytest.raises(dlang.DlangError) as caught:
         call(p)
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+DIRECTED = """
+struct P<n> { a: f64[n], b: f64 }
+fn pair(x: f64[n], k: f64) -> (f64[n], f64) = (x * k, k)
+fn field(p: P<n>) -> f64[n] = 2.0 * p.a
+fn same(p: P<n>) -> P<n> = p
+fn rows(m: f64[n, k]) -> f64[n] = [sum(r) for r in m]
+"""
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda m, x: dlang.vjp(m.pair, x, 2.0)[1]((np.ones(4), 1.0)),
+            "the cotangent: expected (f64[n], f64), n = 3 from `x`, got (f64[4], the float 1.0)",
+        ),
+        (
+            lambda m, x: dlang.vjp(m.field, m.P(x, 1.0))[1](np.ones(4)),
+            "the cotangent: expected f64[n], n = 3 from `p`, got f64[4]",
+        ),
+        (
+            lambda m, x: dlang.vjp(m.same, m.P(x, 1.0))[1](m.P(np.ones(4), 1.0)),
+            "the cotangent: expected P<n>, n = 3 from `p`, got an object of class P of `<text>` (in it f64[4]",
+        ),
+        (
+            lambda m, x: dlang.vjp(m.rows, np.ones((3, 3)))[1](np.ones(4)),
+            "the cotangent: expected f64[n], n = 3 from `m`, got f64[4]",
+        ),
+        (
+            lambda m, x: dlang.jvp(m.field, m.P(x, 1.0), m.P(np.ones(4), 1.0)),
+            "the tangent of `p`: expected P<n>, n = 3 from `p`, got an object of class P",
+        ),
+        (
+            lambda m, x: dlang.jvp(m.pair, (x, 1.0), (np.ones(4), 1.0)),
+            "the tangent of `x`: expected f64[n], n = 3 from `x`, got f64[4]",
+        ),
+    ],
+)
+def test_a_direction_that_does_not_fit_is_blamed_and_not_the_argument(call, message):
+    with pytest.raises(dlang.DlangError) as caught:
+        call(dlang.compile(DIRECTED), np.arange(3.0))
+    assert message in str(caught.value), str(caught.value)
 
 
 def test_a_derivative_prints_after_every_stage() -> None:
