@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -80,12 +80,17 @@ def twice(program: Program, name: str, span: Span, first: Span) -> None:
     program.diagnostics.append(Diagnostic("E0202", message, span, "defined again here", notes))
 
 
+Names = dict[tuple[str, str], tuple[object, str, Span]]
+"""What imports give a module: by kind and name, what it is, the module that has it, and the place of the import."""
+
+
 def declare(program: Program, table: ModuleTable, module: s.Module) -> None:
     """Imports, the names of functions, and types; these may mention constants, which are checked before them."""
+    given: Names = {}
     for item in module.items:
         if isinstance(item, s.Import) and all(item.path) and item.path:
             try:
-                imported(program, table, item)
+                imported(program, table, item, given)
             except DlangError as problem:
                 program.diagnostics += problem.diagnostics
                 bind_missing(table, item)
@@ -96,6 +101,9 @@ def declare(program: Program, table: ModuleTable, module: s.Module) -> None:
     program.keys[table] = Keys(module, outside, mentions)
     if table is not prelude:
         table.key = combined([outside, module.source.text])
+    for kind, name, span in declared(module):
+        if (earlier := given.get((kind, name))) is not None:
+            program.diagnostics.append(both(kind, name, span, earlier[1], earlier[2]))
     for item in module.items:
         if isinstance(item, s.Fn | s.Const | s.Extern):
             if item.name in table.functions:
@@ -109,6 +117,33 @@ def declare(program: Program, table: ModuleTable, module: s.Module) -> None:
         for name in group:
             program.group_of[(table, name)] = group
     declare_types(program, table, [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias)])
+
+
+def declared(module: s.Module) -> Iterator[tuple[str, str, Span]]:
+    """The kinds, names and places of what a module declares."""
+    for item in module.items:
+        match item:
+            case s.Fn() | s.Const() | s.Extern():
+                yield "", item.name, item.name_span
+            case s.Struct() | s.Alias():
+                yield "type", item.name, item.name_span
+            case s.Enum(constructors=constructors):
+                yield "type", item.name, item.name_span
+                for c in constructors:
+                    yield "constructor", c.name, c.span.head(len(c.name))
+            case _:
+                pass
+
+
+def both(kind: str, name: str, span: Span, module: str, first: Span) -> Diagnostic:
+    """An error about what is declared under a name that is imported."""
+    message = f"{_called(kind, name)} is imported and declared"
+    notes = (Note(f"it is imported from `{module}` here", first),)
+    return Diagnostic("E0202", message, span, "declared here", notes)
+
+
+def _called(kind: str, name: str) -> str:
+    return f"the {kind} `{name}`" if kind else f"`{name}`"
 
 
 def declare_types(program: Program, table: ModuleTable, written: list[Written]) -> None:
@@ -161,8 +196,8 @@ def declare_types(program: Program, table: ModuleTable, written: list[Written]) 
     table.core.types = {n: table.core.types[n] for n in declared if n in table.core.types}
 
 
-def imported(program: Program, table: ModuleTable, item: s.Import) -> None:
-    """Gives a module the names that an import brings. Raises `DlangError`."""
+def imported(program: Program, table: ModuleTable, item: s.Import, given: Names) -> None:
+    """Gives a module the names that an import brings. Raises `DlangError`. given: what earlier ones have brought."""
     name = ".".join(item.path)
     path = program.finder.find(item.path, Path(table.path))
     if path is None:
@@ -179,7 +214,9 @@ def imported(program: Program, table: ModuleTable, item: s.Import) -> None:
         help = ("move what is shared into a file that has declarations only",)
         raise error("E0203", f"`{name}` is a script of statements and can't be imported", item.span, help=help)
     if item.names is None:
-        table.entries[item.alias or item.path[-1]] = ModuleEntry(other, item.span)
+        bound = item.alias or item.path[-1]
+        bring(given, "", bound, other, other, item.span)
+        table.entries[bound] = ModuleEntry(other, item.span)
         return
     problems: list[Diagnostic] = []
     for n in item.names:
@@ -188,14 +225,25 @@ def imported(program: Program, table: ModuleTable, item: s.Import) -> None:
         try:
             if n.name.startswith("_"):
                 raise error("E0205", f"`{n.name}` is private to the module `{name}`", n.span)
-            import_name(program, table, other, n)
+            import_name(program, table, other, n, given)
         except DlangError as problem:  # the other names are there
             problems += problem.diagnostics
     if problems:
         raise DlangError(problems)
 
 
-def import_name(program: Program, table: ModuleTable, other: ModuleTable, n: s.Name) -> None:
+def bring(given: Names, kind: str, name: str, what: object, other: ModuleTable, span: Span) -> None:
+    """Notes what an import brings. Raises `DlangError` if something else has that name."""
+    before, module, first = given.setdefault((kind, name), (what, other.name, span))
+    if before is not what:
+        notes = (Note("it is first imported here", first),)
+        whole = f"import the module itself, `import {other.name}`, and write `{other.name.rpartition('.')[2]}.{name}`"
+        help = ("give one of the two another name behind `as`" if what is other else whole,)
+        message = f"{_called(kind, name)} is imported twice, from `{module}` and from `{other.name}`"
+        raise error("E0202", message, span, label="imported again here", notes=notes, help=help)
+
+
+def import_name(program: Program, table: ModuleTable, other: ModuleTable, n: s.Name, given: Names) -> None:
     """Gives a module one name of another. Raises `DlangError` if there is none."""
     if n.name[:1].isupper():
         if n.name not in other.types and n.name not in other.constructors:
@@ -204,11 +252,14 @@ def import_name(program: Program, table: ModuleTable, other: ModuleTable, n: s.N
                         fixes=misspelt(n.span, n.name, list(other.types)))  # fmt: skip
         if n.name in other.types:
             entry = other.types[n.name]
+            bring(given, "type", n.name, entry, other, n.span)
             table.types[n.name] = entry
             if isinstance(entry, DataDecl):
                 for v in entry.variants:
+                    bring(given, "constructor", v.name, entry, other, n.span)
                     table.constructors[v.name] = (entry, v)
         if n.name in other.constructors:
+            bring(given, "constructor", n.name, other.constructors[n.name][0], other, n.span)
             table.constructors[n.name] = other.constructors[n.name]
         return
     if n.name not in other.functions:
@@ -217,6 +268,7 @@ def import_name(program: Program, table: ModuleTable, other: ModuleTable, n: s.N
                     help=did_you_mean(n.name, known), fixes=misspelt(n.span, n.name, known))  # fmt: skip
     imported = program.value(other, n.name)
     if imported is not None:
+        bring(given, "", n.name, imported, other, n.span)
         table.entries[n.name] = imported
 
 

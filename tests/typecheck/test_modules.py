@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dlang.diagnostics import Source
 from dlang.typecheck.program import check_expression, check_file, check_source, scheme_text
 from tests.typecheck.support import accepted, check, refused, words
@@ -195,3 +197,37 @@ def test_a_file_may_have_the_name_of_a_module_that_the_library_imports(tmp_path:
     write(tmp_path, random="import nn\nfn f(x: f64) -> f64 = nn.relu(x)\n")
     checked = check_file(tmp_path / "random.dl")
     assert not checked.diagnostics, [words(d) for d in checked.diagnostics]
+
+
+OTHER = "fn area(x: f64) -> f64 = x\nenum Paint { Red, Blue }\nconst sides = 5\nstruct Box { side: f64 }\n"
+COLLISIONS = {
+    "import shapes { area }\nimport other { area }": ["`area` is imported twice, from `shapes` and from `other`"],
+    "import shapes { sides, Box }\nimport other { Box, sides }": ["the type `Box` is", "`sides` is imported twice"],
+    "import shapes { Color }\nimport other { Paint }": ["the constructor `Red` is imported twice"],
+    "import shapes as s\nimport other as s": ["`s` is imported twice, from `shapes` and from `other`"],
+    "import shapes as area\nimport other { area }": ["`area` is imported twice"],
+    "import shapes { area }\nfn area(x: f64) -> f64 = x": ["`area` is imported and declared"],
+    "import shapes\nconst shapes = 3": ["`shapes` is imported and declared"],
+    "import shapes { Box }\ntype Box = f64": ["the type `Box` is imported and declared"],
+    "import shapes { Color }\nenum Traffic { Red, Green }": ["the constructor `Red` is imported and declared"],
+}
+
+
+@pytest.mark.parametrize("text", COLLISIONS)
+def test_imports_and_declarations_give_a_name_one_meaning(tmp_path: Path, text: str) -> None:
+    write(tmp_path, shapes=SHAPES, other=OTHER, main=text + "\n")
+    found = check_file(tmp_path / "main.dl").diagnostics
+    assert [d.code for d in found] == ["E0202"] * len(COLLISIONS[text])
+    for d, message in zip(found, COLLISIONS[text], strict=True):
+        assert message in d.message
+        (note,) = d.notes
+        assert note.span is not None and d.span is not None and note.span.first < d.span.first
+
+
+def test_one_thing_may_be_imported_again(tmp_path: Path) -> None:
+    main = (
+        "import shapes { Box, area, Color }\nimport shapes { Color, Red, area }\nimport shapes\nimport shapes\n"
+        "import other\nfn f(b: Box) -> f64 = area(b) + shapes.area(b) + other.area(1.0)\n"
+    )
+    write(tmp_path, shapes=SHAPES, other=OTHER, main=main)
+    assert not check_file(tmp_path / "main.dl").diagnostics

@@ -279,6 +279,8 @@ def test_imports_are_added_to_those_before_and_take_the_place_of_what_has_their_
     said("fn relu(x: f64[n]) -> f64[n] = 2.0 * x", "let math = 1", session=session)
     assert said("relu([-1.0])", "import nn {relu}", "relu([-1.0])", session=session) == ["[-2.]", "[0.]"]
     assert said("import math", "math.pi > 3.0", session=session) == ["true"]
+    said("import nn as math", "import stats { variance }", "fn variance(x: f64[n]) -> f64 = 7.0", session=session)
+    assert said("math.relu([-1.0])", "variance([1.0])", session=session) == ["[0.]", "7.0"]
     d = refused(session, "import nn {elu, nothing}")
     assert d.code == "E0206" and d.span.text == "nothing"
 
