@@ -424,8 +424,10 @@ class Scheduler(ABC):
             middle = self.lanes.chosen(parts.between)
             if middle.lanes > 1:
                 split = Decision("ends split off", "loops inside have the same bounds in all iterations between")
-                ends = [stmt for end in (*parts.before, *parts.after) for stmt in self._in_lanes(end)]
-                self.out += [*ends, replace(middle, why=(split, *middle.why))]
+                before, after = [
+                    [stmt for end in ends for stmt in self._in_lanes(end)] for ends in (parts.before, parts.after)
+                ]
+                self.out += [*before, replace(middle, why=(split, *middle.why)), *after]
                 return
         self.out += self._in_lanes(loop)
 

@@ -51,7 +51,7 @@ _STRAIGHT = (Load, Compute, Convert, Evaluate, Store, Assert)
 
 @dataclass(frozen=True, slots=True)
 class Peeled:
-    """The first iterations of a loop, those between, and the last."""
+    """The first iterations of a loop, those between, and the last, all of them in the order of the loop."""
 
     before: list[Loop]
     between: Loop
@@ -416,7 +416,7 @@ def with_even_middle(loop: Loop, facts: Facts[Var]) -> Peeled | None:
     between = replace(loop, lows=(*first, *loop.lows), highs=(*last, *loop.highs), stmts=stmts)
     behind = (*first, *loop.lows)
     after = [replace(loop, lows=(f, *behind), highs=(*loop.highs, *last[:k])) for k, f in enumerate(last)]
-    return Peeled(list(map(_renamed, before)), between, list(map(_renamed, after)))
+    return Peeled(list(map(_renamed, before)), between, list(map(_renamed, reversed(after))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,3 +197,26 @@ def test_bounds_that_might_wrap_are_not_moved() -> None:
     for k in (-(2**63), -(2**63) + 1, -(2**63) + 7, -3, 0, 1, 2, 3, 9):
         args = [4, np.arange(4.0), k]
         np.testing.assert_array_equal(compiled.run(entry, args)[-1], Interpreter(program).run(entry, args)[-1])
+
+
+CONVOLVED = """fn each(x: f64[n], w: f64[k]) -> f64 = sum(sin(sum(x[t + j] * w[j] for j)) for t < n - k + 1)
+fn main(x: f64[n], w: f64[k]) -> f64[n] = grad(|y: f64[n]| each(y, w))(x)"""
+
+
+@pytest.mark.parametrize("n, k", [(40, 7), (7, 7), (9, 6), (8, 1)])
+def test_ends_stand_where_their_iterations_come(n: int, k: int) -> None:
+    """What an iteration refuses is refused before what a later one does."""
+    program, entry = lowered(CONVOLVED)
+    made = schedule(program, Lanes(256))
+    split = [s for s in loops(made) if _has_moving_bounds(s) or any(d.choice == "ends split off" for d in s.why)]
+    parts = split[:3]  # behind them is a loop for numbers that are not finite
+    assert parts[1].lanes > 1 and parts[0].lanes == parts[2].lanes == 1
+    sizes = dict(zip(program.functions[entry].params, (n, k), strict=False))
+    lows = [max(int(low.evaluate(sizes.__getitem__)) for low in p.lows) for p in parts]
+    highs = [min(int(high.evaluate(sizes.__getitem__)) for high in p.highs) for p in parts]
+    assert [t for low, high in zip(lows, highs, strict=True) for t in range(low, high)] == list(range(n))
+
+
+def _has_moving_bounds(loop: Loop) -> bool:
+    inner = [s for s in walk(loop.stmts) if isinstance(s, Loop)]
+    return any(bound.mentions((loop.var,)) for s in inner for bound in (*s.lows, *s.highs))
