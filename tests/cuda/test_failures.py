@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dlang
 from dlang.codegen.cuda.placement import on_device
 from dlang.codegen.schedule import schedule
 from dlang.host.effects import Host
@@ -79,3 +80,24 @@ def test_the_first_iteration_that_fails_is_reported(
     assert all(context.in_use == 0 for context in engine.contexts)
     t[:] = np.arange(SIZE)
     np.testing.assert_array_equal(compiled.run("f", args)[0], Interpreter(p).run("f", args)[0])
+
+
+GATHERED = """
+fn rows(m: f64[n, k], x: f64[q], w: f64[k, p]) -> f64[q, p] = [m[i64(v)] @ w for v in x]
+fn taken(m: f64[n, k], x: f64[q], w: f64[k, p]) -> f64[p] = sum(m[[i64(v) for v in x]] @ w, axis = 0)
+fn row(m: f64[n, k], x: f64[q], w: f64[k, p]) -> f64[p] = m[i64(sum(x))] @ w
+"""
+
+
+@pytest.mark.parametrize("name", ["rows", "taken", "row"])
+def test_a_product_with_rows_that_a_kernel_refuses_is_refused_as_on_the_host(name: str) -> None:
+    given = np.arange(20.0).reshape(5, 4), np.arange(12.0).reshape(4, 3)
+    for x in ([0.0, 1.0], [1.0, 7.0], [-3.0, 0.0], [9.0]):
+        found: list[Any] = []
+        for backend in ("interp", "cuda-emulated"):
+            call = getattr(dlang.compile(GATHERED, backend=backend), name)
+            try:
+                found.append(call(given[0], np.array(x), given[1]).tolist())
+            except dlang.DlangError as e:
+                found.append(str(e))
+        assert found[0] == found[1]

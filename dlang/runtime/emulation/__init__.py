@@ -10,5 +10,6 @@ one after another in any order that is asked for, each until it waits at a barri
 host can't read the memory of the device, for its addresses have a bit more. What a device would not tell is reported,
 as a `Misbehaviour`, a mistake of the compiler: barriers that not all threads reach, masks that name lanes that have
 ended, races in shared memory, accesses beyond an array or to memory that was given back, and reads of bytes that were
-never written. A load of which only a selection takes the value may read those (`codegen/cuda/kernels.py`).
+never written. A load of which only a selection takes the value may read those (`codegen/cuda/kernels.py`), and so may a
+product, as a kernel that refused something may have left them: its result was never written either then.
 """

@@ -78,8 +78,8 @@ struct Product {
   int compute;
 };
 
-// What is wrong with the columns of one of the matrices, or null. written: whether they are to be.
-static const char *unfit(const Memory &memory, const Matrix &x, int64_t number, bool written) {
+// What is wrong with the columns of one of the matrices, or null. known: becomes false where some were never written.
+static const char *unfit(const Memory &memory, const Matrix &x, int64_t number, bool *known) {
   if (!x.rows) return nullptr;  // nothing is read of an operand without elements
   const uint64_t size = size_of(x.type);
   for (int64_t j = 0; j < x.columns; ++j) {
@@ -88,12 +88,13 @@ static const char *unfit(const Memory &memory, const Matrix &x, int64_t number, 
     if (!block) return "is not in memory of the device";
     const uint64_t from = (at & ~FAR) - (uintptr_t)block->begin;
     if (block->bytes - from < (uint64_t)x.rows * size) return "is out of the bounds of its array";
-    if (written && !all_written(block->written + from, (uint64_t)x.rows * size)) return "was never written";
+    if (known && !all_written(block->written + from, (uint64_t)x.rows * size)) *known = false;
   }
   return nullptr;
 }
 
-template <class T> static void multiply(const Memory &memory, const Product &p, int64_t number) {
+// Of what was never written comes what was never written: in a run that a kernel has refused products are still done.
+template <class T> static void multiply(const Memory &memory, const Product &p, int64_t number, bool known) {
   auto place = [&](const Matrix &x, int64_t i, int64_t j) {
     return (char *)(x.address & ~FAR) + (x.stride * number + x.lead * j + i) * (long long)size_of(x.type);
   };
@@ -116,7 +117,7 @@ template <class T> static void multiply(const Memory &memory, const Product &p, 
       put(c, p.c.type, (T)(alpha == 0 ? old : beta == 0 ? alpha * sums[(size_t)i] : alpha * sums[(size_t)i] + old));
     }
     const Block *block = memory.find((uintptr_t)place(p.c, 0, j) | FAR);
-    memset(block->written + (place(p.c, 0, j) - block->begin), 1, (size_t)p.m * size_of(p.c.type));
+    memset(block->written + (place(p.c, 0, j) - block->begin), known, (size_t)p.m * size_of(p.c.type));
   }
 }
 
@@ -148,17 +149,18 @@ static bool overlaps(const Product &p, const Matrix &x, int64_t number) {
 // Computes it; otherwise a status, and what is wrong.
 static int computed(const Memory &memory, const Product &p, const char **wrong) {
   for (int64_t number = 0; number < p.batch; ++number) {
+    bool known = true;
     if (p.alpha != 0) {
       for (const Matrix *x : {&p.a, &p.b}) {
-        *wrong = unfit(memory, *x, number, true);
+        *wrong = unfit(memory, *x, number, &known);
         if (!*wrong && overlaps(p, *x, number)) *wrong = "is where the result is to be";
         if (*wrong) return BLAS_EXECUTION_FAILED;
       }
     }
-    *wrong = unfit(memory, p.c, number, p.beta != 0);
+    *wrong = unfit(memory, p.c, number, p.beta != 0 ? &known : nullptr);
     if (*wrong) return BLAS_EXECUTION_FAILED;
-    if (p.compute == COMPUTE_64 || p.compute == COMPUTE_64_PEDANTIC) multiply<double>(memory, p, number);
-    else multiply<float>(memory, p, number);
+    if (p.compute == COMPUTE_64 || p.compute == COMPUTE_64_PEDANTIC) multiply<double>(memory, p, number, known);
+    else multiply<float>(memory, p, number, known);
   }
   return 0;
 }
