@@ -23,7 +23,7 @@ from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of, product
 from dlang.ops import figures
 from dlang.ops.primitives import COST
-from dlang.polynomials import Poly
+from dlang.polynomials import Poly, TooManyTerms
 
 
 def time_of(name: str) -> int:
@@ -55,7 +55,7 @@ class Costs:
         return _Walk(self, {}).statements(stmts)
 
     def of_loop(self, loop: loops.Loop) -> Size:
-        return _Walk(self, {}).statement(loop)
+        return _Walk(self, {}).statements((loop,))
 
     def of_function(self, function: loops.Function) -> Size:
         """The cost of a call, over the parameters, and over what isn't known if there are no guesses."""
@@ -96,9 +96,15 @@ class _Walk:
                 self.estimates[var] = poly(figures.UNKNOWN_ITERATIONS)
 
     def statements(self, stmts: Sequence[loops.Stmt]) -> Size:
+        """The cost of all; of one with more terms or factors than a polynomial has, as that of loops in many loops,
+        nothing is known."""
         total = ZERO
         for stmt in stmts:
-            total = total + self.statement(stmt)
+            try:
+                cost = self.statement(stmt)
+            except TooManyTerms:
+                cost = self.few()
+            total = total + cost
         return total
 
     def body(self, body: loops.Body) -> Size:

@@ -64,3 +64,22 @@ def test_a_print_costs_what_a_call_of_python_does(points):
 @pytest.mark.parametrize("name", ["halved", "deep", "given"])
 def test_where_sizes_do_not_say_it_it_is_unknown(points, name):
     assert points[name].work is None
+
+
+def nested(depth: int) -> str:
+    heads = "".join(f"for i{k} < n {{ " for k in range(depth))
+    return f"fn f(x: f64[n]) -> f64 {{ var s = 0.0; {heads}s = sin(s + x[i0]){' }' * depth}; s }}"
+
+
+def calling(length: int) -> str:
+    """A chain of functions, each of which calls the next in a loop whose end no size says."""
+    body = "{{ var s = x[0]; while s < 10.0 {{ s = 2.0 * s + 10.0 + {} }}; s }}"
+    first = f"fn g0(x: f64[n]) -> f64 {body.format('x[0]')}\n"
+    more = "".join(f"fn g{k}(x: f64[n]) -> f64 {body.format(f'g{k - 1}(x)')}\n" for k in range(1, length))
+    return first + more + f"fn f(x: f64[n]) -> f64 = g{length - 1}(x)"
+
+
+@pytest.mark.parametrize("text", [nested(66), calling(80)], ids=["loops in loops", "loops in functions"])
+def test_of_more_loops_in_loops_than_a_polynomial_has_factors_nothing_is_known(text):
+    program, (entry,) = lower([request(check(Source("<text>", text)).module.functions["f"])])
+    assert build(program, [entry.name]).entries[entry.name].work is None
