@@ -15,6 +15,7 @@ from dlang.ir.anf import Size, poly
 from dlang.ir.traverse import bound_vars, walk
 from dlang.ir.types import array_type, product
 from dlang.ir.writes import choices
+from dlang.polynomials import TooManyTerms
 
 
 def summed_arrays(lets: Sequence[anf.Let], active: Set[anf.Var], known: Knowledge, given: Set[anf.Var]) -> set[anf.Var]:
@@ -97,7 +98,10 @@ def _ends(value: anf.Atom, sources: dict[anf.Var, tuple[anf.Atom, ...]]) -> set[
 # ---- arrays that are read as a whole ---------------------------------------------------------------------------------
 def reads_as_many(block: anf.Block, array: anf.Var, known: Knowledge) -> bool:
     """Tells whether a block is known to read as many elements of an array as it has."""
-    return known.at_least_zero(_reads(block, array) - product(array_type(array).shape))
+    try:
+        return known.at_least_zero(_reads(block, array) - product(array_type(array).shape))
+    except TooManyTerms:  # of loops in many loops nothing is known
+        return False
 
 
 def _reads(block: anf.Block, array: anf.Var) -> Size:
