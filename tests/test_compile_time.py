@@ -86,6 +86,12 @@ def _(n: int) -> str:
     return body(["let w = [[x[i] * x[j] for j < 8] for i < 8]", "let a0 = x", *lines], f"sum(a{n})")
 
 
+@program("products of a matrix with itself", 20)
+def _(n: int) -> str:
+    lines = [f"m = tanh(m @ m + transpose(m) * {k}.5)" for k in range(n)]
+    return body(["var m = [x[i % 8] * x[j % 8] for i < 800, j < 800]", *lines], "sum(m)")
+
+
 @program("functions in a chain", 12)
 def _(n: int) -> str:
     more = [f"fn g{k + 1}(x: f64[8]) -> f64 = sin(g{k}(x)) + x[{k % 8}]" for k in range(n)]

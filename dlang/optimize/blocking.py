@@ -38,7 +38,7 @@ from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import map_blocks, map_bodies, map_inner
 from dlang.ir.types import dtype_of, product
 from dlang.ops import figures
-from dlang.optimize.chains import TRIES, Chain, Dependences
+from dlang.optimize.chains import MOST, TRIES, Chain, Dependences
 from dlang.optimize.effects import effectful_functions
 from dlang.optimize.in_blocks import cut, in_blocks
 from dlang.optimize.splitting import Unit, Way, is_reduction, serves_rows, units
@@ -132,6 +132,8 @@ class _Chains(Dependences):
                 if accepted is not None:
                     chain.add(k, accepted)
                     near |= self.near[k]
+                    if len(chain.members) > MOST:
+                        return Chain(way.size)
             through = self.through(chain)
             bad = {k for k in chain.members if not self.fits(chain, k, through)} - {seed}
             bad = {min(bad)} if bad else chain.members.keys() - self.leading(chain) - {seed}

@@ -18,6 +18,7 @@ from dlang.optimize.independence import stands_alone
 from dlang.optimize.splitting import Split, Unit, Way, units, ways
 
 TRIES = 32  # times that a chain is grown without a unit that could not stay; one that takes more is given up
+MOST = 48  # members of a chain; one that grows beyond is given up, so that growing each takes a time that is bounded
 
 
 @dataclass(slots=True)
