@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from dlang.diagnostics import Span, error
+from dlang.polynomials import TooManyTerms
 
 
 @dataclass(slots=True)
@@ -56,7 +57,8 @@ def recursion(frames: int = ROOM) -> Iterator[None]:
 
 @contextmanager
 def compiling(span: Span | None) -> Iterator[None]:
-    """Lets stages of the compiler recurse as deep as they need. Raises E0290 at `span` where that is too deep."""
+    """Lets stages of the compiler recurse as deep as they need. Raises E0290 at `span` where that is too deep, E0291
+    where sizes that are fine alone are too large when they are multiplied: those of one array, or of loops in loops."""
     try:
         with recursion():
             yield
@@ -64,6 +66,10 @@ def compiling(span: Span | None) -> Iterator[None]:
         message = "the calls and blocks in this are nested too deeply to be compiled"
         help = ("use a loop, or a recursive function, and divide the rest into several functions",)
         raise error("E0290", message, span, help=help) from None
+    except TooManyTerms:
+        message = "the number of elements of an array in this is too large when it is multiplied out"
+        help = ("give sums and products among its sizes `size` parameters of their own, or the array fewer axes",)
+        raise error("E0291", message, span, help=help) from None
 
 
 # ---- garbage ---------------------------------------------------------------------------------------------------------

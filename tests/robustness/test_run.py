@@ -9,6 +9,7 @@ import pytest
 
 from dlang.diagnostics import DlangError, Source, render
 from dlang.driver import Request, call, check, errors_of, load, lower
+from dlang.dump_ir import request
 from dlang.host.effects import Host
 from dlang.process import compiling
 from tests.robustness.programs import nested
@@ -38,6 +39,15 @@ def test_what_is_deep_runs(name: str, backend: str) -> None:
 def test_an_array_of_too_many_axes_is_refused(text: str) -> None:
     (found,) = check(Source("axes.dl", f"fn f() = {text}\n")).diagnostics
     assert found.code == "E0291"
+
+
+def test_an_array_whose_sizes_have_too_many_factors_together_is_refused() -> None:
+    axes = ", ".join(["n * n * n"] * 24)
+    text = f"fn f(n: size, x: f64) -> f64 {{\n  let y = zeros({axes})\n  sum(y + x)\n}}\n"
+    decl = check(Source("factors.dl", text)).module.functions["f"]
+    with pytest.raises(DlangError) as found:
+        lower([request(decl)])
+    assert found.value.diagnostics[0].code == "E0291"
 
 
 def test_two_hundred_early_returns_run() -> None:
