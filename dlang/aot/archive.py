@@ -42,7 +42,7 @@ from dlang.python.module import BUILT, datatypes
 from dlang.python.stubs import Hints, datatype, docstring, imports, parameters
 from dlang.runtime.archive import Archive, BuiltFunction, ClassOf, Direct, Parameter, StoredFunction, trailing, written
 from dlang.runtime.direct import Code
-from dlang.typecheck import core
+from dlang.typecheck import core, refinements
 from dlang.typecheck.headers import Param
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import scheme_text
@@ -98,7 +98,8 @@ def _kept(e: Export) -> StoredFunction:
 
 
 def _parameter(p: Param, shown: str, has_default: bool, names: Names) -> Parameter:
-    t = names.type(p.local.type) if p.local.size is None else "size"
+    is_size = p.local.size is not None and p.local.refinement is None
+    t = "size" if is_size else refinements.written(p.local.type, p.local.refinement, names)
     value = p.default.value if has_default and isinstance(p.default, core.Literal) else None
     return Parameter(p.local.name, shown, t, has_default, value)
 

@@ -65,7 +65,7 @@ refused(lambda: many.loss(w, w=v), "is given `w` twice")
 refused(lambda: many.loss(np.zeros(2, np.float32), v), "E0960", "f32")
 refused(lambda: many.halves([1.0]), "argument `x`: expected f64[2*n]".replace("2*n", "2 * n"))
 refused(lambda: many.repeated(-1, 1.0), "a size is not negative")
-refused(lambda: many.chosen([1.0, 2.0], 2), "its indices have to be below 2")
+refused(lambda: many.chosen([1.0, 2.0], 2), "expected Idx<n>, got the int 2 (its indices have to be below 2)")
 assert not {"lark", "llvmlite"} & {m.partition(".")[0] for m in sys.modules}
 print("fine")
 """
