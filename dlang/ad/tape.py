@@ -18,7 +18,7 @@ from dlang.ir.anf import Block, Datatype, Let, Var, Variant, fresh, poly
 from dlang.ir.builder import Builder
 from dlang.ir.sizes import defined_sizes
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, pruned_block, type_vars, with_op
+from dlang.ir.traverse import free_vars, pruned_block, type_vars, used_by, with_op
 from dlang.ir.types import I64, array_type, dtype_of, product
 from dlang.optimize.dce import live_block
 from dlang.optimize.stores import Where, stored, written
@@ -48,6 +48,7 @@ def save(
     """
     b = scope.b
     forward, body = conditions_first(b, forward, live_block(body), op.params)
+    numbers, forward = _same_numbers(op, forward)
     bound = {v for inner in forward for v in inner.vars} | set(op.params)
     alone = not scope.in_loop or op.index in scope.parts  # the tape of a loop in a loop is part of another
     alike, unsaved = _alike(op) if alone else {}, bound | scope.fleeting
@@ -125,7 +126,25 @@ def save(
                 start[-1] = with_op(start[-1], (s.var,), start[-1].op)
     copy = renaming.copied(body, bound)
     backward = pruned_block(anf.Block((*start, *copy.lets), copy.results))
-    return [*before, anf.Let(vars, loop, let.span)], backward, j
+    return [*numbers, *before, anf.Let(vars, loop, let.span)], backward, j
+
+
+def _same_numbers(op: anf.For, forward: Sequence[anf.Let]) -> tuple[list[anf.Let], list[anf.Let]]:
+    """The integers of a forward body that are the same in all iterations, sizes among them, and the rest of the body.
+
+    So the tape of a loop in the body, whose size such a number is, is one more axis of that of the loop around.
+    """
+    inside = {op.index, *op.params}
+    same: list[anf.Let] = []
+    rest: list[anf.Let] = []
+    for let in forward:
+        is_number = let.op.IS.scalar and let.op.IS.total and all(v.type == I64 for v in let.vars)
+        if is_number and inside.isdisjoint(used_by(let)):
+            same.append(let)
+        else:
+            rest.append(let)
+            inside.update(let.vars)
+    return same, rest
 
 
 def _alike(op: anf.For) -> dict[anf.Var, anf.Var]:

@@ -114,3 +114,24 @@ fn f(q: f64[k], x: f64) -> f64 {
     for backend in ("interp", "cpu"):
         f = dlang.compile(text, backend=backend).f
         np.testing.assert_allclose(meaning(dlang.grad(f), np.array([1.0, -2.0, 3.0]), 0.5), 0.5)
+
+
+def nest(depth: int) -> str:
+    loops = "".join([f"for i{k} < m - {k} {{ " for k in range(depth)])
+    return f"""fn loss(x: f64[n], m: i64) -> f64 {{
+  var t = 0.1
+  {loops}t = 0.9 * sin(t) + x[i0 % n]{" }" * depth}
+  t
+}}
+fn f(x: f64[n], m: i64) -> f64[n] = grad(loss)(x, m)"""
+
+
+def test_loops_in_loops_share_a_tape_whose_code_is_linear_in_their_depth() -> None:
+    """A number of iterations that may be negative is a size of the tape, at least 0: no iteration looks it up."""
+    few, many = [sum(1 for f in optimised(nest(depth)).functions.values() for _ in walk(f.body)) for depth in (3, 6)]
+    assert many <= 2 * few, (few, many)
+    fn, text = dlang.compile(nest(3)).f, nest(3)
+    for m in (-1, 0, 1, 2, 3, 5):
+        x = np.array([0.3, -0.7])
+        expected = meaning(dlang.compile(text, backend="interp").f, x, m)
+        np.testing.assert_allclose(fn(x, m), expected, rtol=1e-12)
