@@ -81,7 +81,7 @@ def twice(program: Program, name: str, span: Span, first: Span) -> None:
 
 
 Names = dict[tuple[str, str], tuple[object, str, Span]]
-"""What imports give a module: by kind and name, what it is, the module that has it, and the place of the import."""
+"""Imports give a module these: by kind and name a thing, the module that has it, and the place of the import."""
 
 
 def declare(program: Program, table: ModuleTable, module: s.Module) -> None:

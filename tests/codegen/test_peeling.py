@@ -205,7 +205,7 @@ fn main(x: f64[n], w: f64[k]) -> f64[n] = grad(|y: f64[n]| each(y, w))(x)"""
 
 @pytest.mark.parametrize("n, k", [(40, 7), (7, 7), (9, 6), (8, 1)])
 def test_ends_stand_where_their_iterations_come(n: int, k: int) -> None:
-    """What an iteration refuses is refused before what a later one does."""
+    """An iteration refuses before a later one does."""
     program, entry = lowered(CONVOLVED)
     made = schedule(program, Lanes(256))
     split = [s for s in loops(made) if _has_moving_bounds(s) or any(d.choice == "ends split off" for d in s.why)]
