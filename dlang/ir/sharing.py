@@ -280,7 +280,14 @@ def _movable(code: Liftable, axes: Sequence[anf.Axis], known: Knowledge, local: 
 # ---- costs -----------------------------------------------------------------------------------------------------------
 def additions(op: anf.Op) -> int:
     """The time of an operation on scalars, in additions: an access, a conversion or a size takes as long as one."""
-    return COST[op.name] if isinstance(op, anf.Prim) else figures.ADDITION
+    match op:
+        case anf.Prim(name):
+            return COST[name]
+        case anf.If(_, then, otherwise):
+            arms = [sum([additions(let.op) for let in b.lets]) for b in (then, otherwise)]
+            return max(figures.ADDITION, *arms)
+        case _:
+            return figures.ADDITION
 
 
 def is_slow(op: anf.Op) -> bool:

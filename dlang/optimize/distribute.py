@@ -326,9 +326,20 @@ def _stays(op: anf.Op, s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bo
         case anf.Comp():
             if any(d.into is not None for d in op.destinations):
                 return True
+        case anf.If(_, then, otherwise) if _of_scalars(op):
+            if any(_stays(let.op, s, depends) for b in (then, otherwise) for let in b.lets):
+                return True
         case _:
             return True
     return any(v in s.pinned for v in free_vars(op))
+
+
+def _of_scalars(op: anf.If) -> bool:
+    """Tells whether the arms of a branch are scalar code, and choose among numbers."""
+    results = [a.type for b in (op.then, op.otherwise) for a in b.results if isinstance(a, anf.Var)]
+    return all(isinstance(t, anf.Scalar) for t in results) and all(
+        let.op.IS.scalar for b in (op.then, op.otherwise) for let in b.lets
+    )
 
 
 def _by_extent(args: Sequence[anf.Atom], s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bool:
@@ -677,7 +688,7 @@ def _worth_storing(let: anf.Let, s: _Split, over: set[anf.Var], gathered: Set[an
     match let.op:
         case anf.Read(_, index):
             return any(e.mentions(s.depends) for e in index)
-        case anf.Prim() | anf.Cast():
+        case anf.Prim() | anf.Cast() | anf.If():
             return expensive or not over or any(v in gathered for v in used_by(let))
         case _:
             return False
