@@ -106,7 +106,10 @@ def _reads_elsewhere(op: anf.Comp, read: Set[anf.Var], shown: Mapping[anf.Var, a
 
 
 def _two(let: anf.Let, op: anf.Comp) -> list[anf.Let]:
-    """A comprehension that computes what another one writes into arrays, and that one."""
+    """A comprehension that computes what another one writes into arrays, and that one.
+
+    The first has the body as it was: whoever knows what is consumed in it knows that of the same variables.
+    """
     shape = [extent(a) for a in op.axes]
     scalars = all(isinstance(r.type, anf.Scalar) for r in op.body.results)
     inner = {v for inner in op.body.lets for v in inner.vars}
@@ -121,15 +124,14 @@ def _two(let: anf.Let, op: anf.Comp) -> list[anf.Let]:
     kept = tuple(
         [anf.fresh(v.name, type_of(dtype_of(r), sizes)) for v, r in zip(let.vars, op.body.results, strict=True)]
     )
-    first = Renaming({}, renew=True).let(
-        anf.Let(kept, anf.Comp(op.axes, op.body, (destination,) * len(kept)), let.span)
-    )
+    first = anf.Let(kept, anf.Comp(op.axes, op.body, (destination,) * len(kept)), let.span)
     reads = [
         anf.Let((anf.fresh("t", r.type),), anf.Read(v, destination.index))
-        for v, r in zip(first.vars, op.body.results, strict=True)
+        for v, r in zip(kept, op.body.results, strict=True)
     ]
     body = anf.Block(tuple(reads), tuple([read.vars[0] for read in reads]))
-    return [first, with_op(let, let.vars, anf.Comp(op.axes, body, op.destinations))]
+    second = Renaming({}, renew=True).op(anf.Comp(op.axes, body, op.destinations))
+    return [first, with_op(let, let.vars, second)]
 
 
 @dataclass(slots=True)
