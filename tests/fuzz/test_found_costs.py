@@ -220,6 +220,31 @@ fn main(p: f64[n], q: f64[k], m: f64[n, k], x: f64) -> f64 {
   sum(u * u) + x
 }
 """,
+    "rows that are one row, computed from a choice among numbers": """
+fn main(q: f64[k], m: f64[n, k], x: f64) -> f64 {
+  var u = q
+  for i < k {
+    var c = i
+    while c > 0 and u[c] < 2 { c = c // 2 }
+  }
+  var w = m
+  for t < k { w = [tanh(0.5 * (if w[0, c] > u[c] { w[0, c] } else { u[c] }) * w[0, c]) for i < n, c < k] }
+  sum(sin(u)) + sum(w * w) + x
+}
+""",
+    "what is saved of a loop at each point stands before a loop that changes what the point reads": """
+fn main(p: f64[n], q: f64[k], x: f64) -> f64 {
+  var u = p
+  var c = 0
+  while c < n {
+    c += 1
+    if u[c - 1] > x { break }
+    u[c - 1] = tanh(u[c - 1])
+  }
+  let y = [{ var s = p[i]; for t < k { s = sin(s) + s }; tanh(s) } for i < n]
+  sum(sin(u)) + sum(sin(y)) + sum(q)
+}
+""",
     "distances from sums by labels are added up by labels": """
 MAIN {
   let label = [i64(4.0 * v) for v in p]
