@@ -193,3 +193,16 @@ def test_elements_anywhere_are_masked_where_the_processor_gathers_and_chosen_whe
     assert "%nothing" in alone and "%nothing" not in gathered
     assert "+prefer-no-gather" in processor.target_features
     assert "gather" not in replace(processor, gathers=True).target_features
+
+
+FLAGS = "fn kept(x: f64[n], keep: bool[n]) -> f64 = sum(x[i] for i < n if keep[i])"
+
+
+@pytest.mark.parametrize("processor", LEVELS.values(), ids=lambda p: p.name)
+def test_what_vectors_leave_of_a_loop_over_flags_goes_in_vectors(processor: Processor) -> None:
+    found = lowered(FLAGS, "kept")
+    program = schedule(optimise(found.program, [found.entry.name]), Lanes(processor.bits))
+    text = emit(program, [found.entry.name], processor).llvm
+    one_register = processor.bits // 64
+    assert ("llvm.masked.load.v8i8" in text) == processor.avx512
+    assert processor.avx512 or f"load <{one_register} x i8>" in text

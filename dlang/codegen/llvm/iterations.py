@@ -1,8 +1,8 @@
 """Loops of independent iterations: one by one, or several lanes at once.
 
-A loop of lanes is a main loop of whole vectors, then what is left: iterations with a mask, or a loop of single
-iterations where a mask would be expensive, or where a guard may fail: the main loop then leaves before the iterations
-in which it does, and the loop of single iterations reports the first. Where two copies of the body would be long, or
+A loop of lanes is a main loop of whole vectors, then what is left: iterations with a mask, or, where a mask would be
+expensive, a loop of vectors of one register and then of single iterations. Where a guard may fail, single iterations
+follow at once: the main loop then leaves before the iterations in which it does, and they report the first. Where two copies of the body would be long, or
 the loop is to be short, all iterations have a mask.
 """
 
@@ -55,7 +55,7 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
         cleared = _cleared(stmt) if w.lane is None else None
         if cleared is not None:
             totals = _clear(w, stmt, cleared, low, high)
-        elif stmt.lanes > 1 and w.lane is None and stmt.masked and _can_mask(stmt.stmts):
+        elif stmt.lanes > 1 and w.lane is None and stmt.masked and _can_mask(w, stmt.stmts):
             totals = _masked_loop(w, stmt, low, high, pre)
         elif stmt.lanes > 1 and w.lane is None and not stmt.short:
             totals = _vector_loop(w, stmt, low, high, start, pre)
@@ -169,7 +169,7 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
     """Writes the loop, which has at least one iteration; gives the totals of its reductions."""
     width = stmt.lanes
     known = known_iterations(stmt)
-    if known is not None and known < width and _can_mask(stmt.stmts):
+    if known is not None and known < width and _can_mask(w, stmt.stmts):
         return _one_partial(w, stmt, low, known)
     exact = known is not None and known > 0 and known % width == 0 and not _may_bail(stmt.stmts)
     head, latch, remaining, bail = (w.label(s) for s in ("vector", "latch", "rest", "bail"))
@@ -221,9 +221,12 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
         totals = horizontal(w, stmt.reductions, totals)
         w.lane = None
         return totals
-    if not context.bailed and _mask_is_cheap(stmt.stmts) and not lanes_inside(stmt.stmts):
+    if not context.bailed and _mask_is_cheap(w, stmt.stmts) and not lanes_inside(stmt.stmts):
         w.fork(more, head, remaining)
         return _masked_rest(w, stmt, low, high, middle, entering, remaining, latch, types, first, totals)
+    if not context.bailed and stmt.tail:
+        w.fork(more, head, remaining)
+        return _narrow_rest(w, stmt, low, high, middle, entering, remaining, latch, types, first, totals)
     done, tail = w.label("whole"), w.label("tail")
     w.fork(more, head, done)
     w.begin(done)
@@ -323,8 +326,8 @@ def _mask_from(w: Writer, index: str, high: str) -> None:
     w.lane.mask = w.emit(f"icmp slt <{width} x {type}> {iota(width, type)}, {limit}")
 
 
-def _can_mask(stmts: Sequence[Stmt]) -> bool:
-    return _mask_is_cheap(stmts) and not _may_bail(stmts)
+def _can_mask(w: Writer, stmts: Sequence[Stmt]) -> bool:
+    return _mask_is_cheap(w, stmts) and not _may_bail(stmts)
 
 
 def _may_bail(stmts: Sequence[Stmt]) -> bool:
@@ -395,6 +398,46 @@ def _masked_rest(
     return out
 
 
+def _narrow_rest(
+    w: Writer,
+    stmt: Loop,
+    low: str,
+    high: str,
+    middle: str,
+    entering: str,
+    remaining: str,
+    latch: str,
+    types: Sequence[str],
+    first: Sequence[str],
+    totals: Sequence[str],
+) -> list[str]:
+    """The iterations that do not fill a vector, without a mask: fewer lanes at once, and the last one by one."""
+    few, whole, single, over = (w.label(s) for s in ("few", "whole", "single", "over"))
+    w.begin(remaining)
+    edges = [("i64", low, middle), *zip(types, first, totals, strict=True)]
+    index, *before = _merged(w, edges, entering, latch)
+    before = folded(w, stmt.reductions, before, stmt.tail)
+    w.lane = LaneContext(stmt.var, stmt.tail, None, "", {})
+    left = w.emit(f"and i64 {w.emit(f'sub i64 {high}, {index}')}, {-stmt.tail}")
+    end = w.emit(f"add nsw i64 {index}, {left}")
+    w.fork(w.emit(f"icmp slt i64 {index}, {end}"), few, whole)
+    w.begin(few)
+    after = _lane_iterations(w, stmt, index, end, few, before, masked=False)
+    leaving = w.block
+    w.jump(whole)
+    w.begin(whole)
+    merged = _merged(w, zip(accumulator_types(w, stmt.reductions), before, after, strict=True), remaining, leaving)
+    reduced = horizontal(w, stmt.reductions, merged)
+    w.lane = None
+    w.fork(w.emit(f"icmp slt i64 {end}, {high}"), single, over)
+    w.begin(single)
+    last = _iterations(w, stmt, end, high, reduced, single)
+    leaving = w.block
+    w.jump(over)
+    w.begin(over)
+    return _merged(w, zip(accumulator_types(w, stmt.reductions), reduced, last, strict=True), whole, leaving)
+
+
 def _phis(carried: Iterable[tuple[str, str, str, str]], entering: str, latch: str) -> list[str]:
     """Returns the phis at a loop's head, from (type, name, initial value, value after an iteration) of its state."""
     return [f"  {name} = phi {type} [ {x}, %{entering} ], [ {y}, %{latch} ]" for type, name, x, y in carried]
@@ -413,12 +456,13 @@ def _bind_lanes(w: Writer, var: Var, index: str) -> None:
     w.bind_lanes(var, w.emit(f"add <{width} x i64> {w.splat(index, 'i64', w.depth)}, {iota(width)}"))
 
 
-def _mask_is_cheap(stmts: Sequence[Stmt]) -> bool:
+def _mask_is_cheap(w: Writer, stmts: Sequence[Stmt]) -> bool:
     """Tells whether the processor can mask all accesses, and no function is called lane by lane."""
+    least = 8 if w.module.processor.avx512 else 32
     for s in walk(stmts):
         match s:
             case loops.Load(_, buffer, _) | loops.Store(buffer, _, _, _):
-                if BITS[buffer.dtype] < 32:
+                if BITS[buffer.dtype] < least:
                     return False
             case loops.Compute(_, name, _):
                 if name in ("floordiv", "mod", "powi", "atan2"):
