@@ -290,6 +290,13 @@ def additions(op: anf.Op) -> int:
             return figures.ADDITION
 
 
+def of_scalars(op: anf.If) -> bool:
+    """Tells whether the arms of a branch are scalar code, and choose among numbers."""
+    arms = (op.then, op.otherwise)
+    numbers = all(isinstance(a.type, anf.Scalar) for arm in arms for a in arm.results if isinstance(a, anf.Var))
+    return numbers and all(let.op.IS.point for arm in arms for let in arm.lets)
+
+
 def is_slow(op: anf.Op) -> bool:
     """Tells whether an operation is a primitive that takes longer than to store its result and read it."""
     return isinstance(op, anf.Prim) and COST[op.name] >= figures.ROOT

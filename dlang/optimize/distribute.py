@@ -21,7 +21,7 @@ from dlang.ir.axes import Location, Relocation, stacked
 from dlang.ir.builder import Builder
 from dlang.ir.comprehension_queries import filled, sizes_named, taken_apart
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.sharing import additions, liftable, may_go_first, runs_anywhere, takes_long
+from dlang.ir.sharing import additions, liftable, may_go_first, of_scalars, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
     free_vars,
@@ -41,7 +41,7 @@ from dlang.ops import figures
 from dlang.ops.monoids import identity
 from dlang.optimize.algebra import same
 from dlang.optimize.effects import consumed_by
-from dlang.optimize.lifting import from_store, run_if, span_of, stored_in_turn, without
+from dlang.optimize.lifting import ahead_of_arms, from_store, run_if, span_of, stored_in_turn, without
 from dlang.optimize.plain_axes import straightened, with_plain_bounds, without_idle_axes, without_repeats
 from dlang.optimize.repeats import Repeats
 from dlang.optimize.vectorise_loops import vectorised
@@ -189,8 +189,10 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, repeats: Repeats, depth
         return [let if body is op.body else anf.Let(let.vars, anf.Comp(op.axes, body, op.destinations), let.span)]
     s = _Split(op.axes, known.copy(), box, repeats)
     whole = _used_whole(op.body)
+    names = {a.var for a in s.axes}
     lets = (new for original in op.body.lets for new in _begun_apart(original))
-    for inner in (part for new in lets for part in _apart(s.rewritten(new), s)):
+    branches = (part for new in lets for part in ahead_of_arms(s.rewritten(new), names, s.depends, inside))
+    for inner in (part for new in branches for part in _apart(new, s)):
         s.depends |= _dependence(inner, s)
         if inner.op.IS.view and not s.depends[inner.vars[0]] and _sees_all(inner, s):
             moved = Renaming({}, renew=True).let(inner)
@@ -326,20 +328,12 @@ def _stays(op: anf.Op, s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bo
         case anf.Comp():
             if any(d.into is not None for d in op.destinations):
                 return True
-        case anf.If(_, then, otherwise) if _of_scalars(op):
+        case anf.If(_, then, otherwise) if of_scalars(op):
             if any(_stays(let.op, s, depends) for b in (then, otherwise) for let in b.lets):
                 return True
         case _:
             return True
     return any(v in s.pinned for v in free_vars(op))
-
-
-def _of_scalars(op: anf.If) -> bool:
-    """Tells whether the arms of a branch are scalar code, and choose among numbers."""
-    results = [a.type for b in (op.then, op.otherwise) for a in b.results if isinstance(a, anf.Var)]
-    return all(isinstance(t, anf.Scalar) for t in results) and all(
-        let.op.IS.scalar for b in (op.then, op.otherwise) for let in b.lets
-    )
 
 
 def _by_extent(args: Sequence[anf.Atom], s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bool:

@@ -5,22 +5,29 @@
 Loops, branches, calls and operations on whole arrays stay at their point in the normal form, unlike scalar code and
 comprehensions of it. `ir/sharing.py` finds them with what they need; here they are written as a loop that stores what
 is used of them. `distribute.py` says over which axes, and does what becomes of the loop.
+
+An arm of a branch may not run. Numbers that it computes from fewer axes than there are come to stand in front of the
+branch all the same, where they depend on no more than its condition, under that, and where they fail nowhere:
+
+    [if k[i, j] { x[j] * sqrt(v[i]) } else { 0 } for i, j]    becomes    s = sqrt(v[i]) and if k[i, j] { x[j] * s } …
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from dlang.diagnostics import Span
 from dlang.ir import anf
+from dlang.ir.affine import Knowledge
 from dlang.ir.axes import at_point
 from dlang.ir.builder import Builder, axis as fresh_axis
 from dlang.ir.marks import is_mark
-from dlang.ir.sharing import Liftable, may_matter
+from dlang.ir.sharing import Liftable, is_slow, may_matter, of_scalars, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import used_by
-from dlang.ir.types import array_type, dtype_of
+from dlang.ir.traverse import pruned, used_by
+from dlang.ir.types import array_type, dtype_of, is_float
 
 
 def stored_in_turn(
@@ -148,3 +155,72 @@ def asked_before(let: anf.Let, check: anf.Assert, iterations: anf.Size, some: bo
             check = replace(check, condition=b.prim("or", check.condition, none, name="holds"))
         b.emit_as(let.vars, check)
     return lets
+
+
+# ---- what arms compute -----------------------------------------------------------------------------------------------
+def ahead_of_arms(
+    let: anf.Let, axes: Set[anf.Var], depends: Mapping[anf.Var, Set[anf.Var]], known: Knowledge
+) -> list[anf.Let]:
+    """A let of a comprehension's body; in front of it, if it is a branch, the expensive numbers that its arms compute
+    from fewer axes than all.
+
+    axes: of the comprehension. depends: the axes that what is bound around the let depends on. known: inside of them.
+    """
+    if not isinstance(op := let.op, anf.If):
+        return [let]
+    condition = _over([op.condition], axes, depends)
+    ahead: list[anf.Let] = []
+    arms: list[anf.Block] = []
+    for arm in (op.then, op.otherwise):
+        inner = ChainMap[anf.Var, Set[anf.Var]]({}, dict(depends))
+        lets: list[anf.Let] = []
+        for new in (new for one in arm.lets for new in ahead_of_arms(one, axes, inner, known)):
+            inner.update(dict.fromkeys(new.vars, _over(used_by(new), axes, inner)))
+            lets.append(new)
+        local = {v for new in lets for v in new.vars}
+        roots = [
+            v
+            for v in _expensive_numbers(lets, arm.results, axes, inner)
+            if runs_anywhere(pruned(lets, [v]), known, {*local, *depends})
+        ]
+        under = [v for v in roots if condition <= inner[v]]
+        if under:
+            values = Renaming({}, renew=True).block(anf.Block(tuple(pruned(lets, under)), tuple(under)))
+            zeros = anf.Block((), tuple(map(zero, under)))
+            blocks = (values, zeros) if arm is op.then else (zeros, values)
+            ahead.append(anf.Let(tuple(under), anf.If(op.condition, *blocks), let.span))
+        first = pruned([new for new in lets if new.vars[:1] not in [(v,) for v in under]], set(roots).difference(under))
+        ahead += first
+        moved = {*under, *(v for new in first for v in new.vars)}
+        arms.append(anf.Block(tuple([new for new in lets if moved.isdisjoint(new.vars)]), arm.results))
+    if not ahead and all(len(a.lets) == len(b.lets) for a, b in zip(arms, (op.then, op.otherwise), strict=True)):
+        return [let]
+    return [*ahead, anf.Let(let.vars, replace(op, then=arms[0], otherwise=arms[1]), let.span)]
+
+
+def _over(used: Iterable[anf.Atom], axes: Set[anf.Var], depends: Mapping[anf.Var, Set[anf.Var]]) -> frozenset[anf.Var]:
+    """The axes that what uses variables depends on."""
+    vars = [v for v in used if isinstance(v, anf.Var)]
+    return frozenset[anf.Var]().union(*[{v} if v in axes else depends.get(v, ()) for v in vars])
+
+
+def _expensive_numbers(
+    lets: Sequence[anf.Let],
+    results: Iterable[anf.Atom],
+    axes: Set[anf.Var],
+    depends: Mapping[anf.Var, Set[anf.Var]],
+) -> list[anf.Var]:
+    """The floats of an arm that scalar code computes from fewer axes than all, by a primitive that takes long among
+    others, and that what depends on more uses."""
+    slow: dict[anf.Var, bool] = {}
+    used = {r for r in results if isinstance(r, anf.Var)}
+    local = {v for let in lets for v in let.vars}
+    for let in lets:
+        named = [v for v in used_by(let) if v in local]
+        scalar = let.op.IS.point or (isinstance(let.op, anf.If) and of_scalars(let.op))
+        if scalar and len(let.vars) == 1 and depends[let.vars[0]] < axes and all(v in slow for v in named):
+            slow[let.vars[0]] = is_slow(let.op) or takes_long(let.op) or any(slow[v] for v in named)
+            used.update([v for v in named if depends[v] != depends[let.vars[0]]])
+        else:
+            used.update(named)
+    return [v for v, is_one in slow.items() if is_one and v in used and is_float(v.type)]

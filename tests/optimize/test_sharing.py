@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dlang
 from dlang.host.errors import RunError
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Program
@@ -28,6 +29,8 @@ fn iterated(s: f64, d: size) -> f64 {
   for k < d { t = sin(t) }
   t
 }
+fn root(a: f64) -> f64 = sqrt(1.0 + sqrt(2.0 + sqrt(3.0 + sqrt(4.0 + a))))
+fn slow(a: f64) -> f64 = root(root(root(a)))
 fn chosen(r: f64[d], k: i64) -> f64 {
   assert k >= 0 and k < d
   cumsum(r)[k]
@@ -85,6 +88,16 @@ ROWS_OF_LOOPS = {
     "changed in place": "[carried(row) for row in x]",
     "changed in place at each point": "[carried(x[i])[j] for i, j]",
 }
+ARMS = {
+    "under a condition of all axes": "[if x[i, j] > 0.5 { x[i, j] * slow(x[i, 0]) } else { 0.0 } for i, j]",
+    "in both arms": "[if x[i, j] > 0.5 { x[i, j] * slow(x[i, 0]) } else { slow(2.0 * x[i, 0]) } for i, j]",
+    "in an arm of an arm": "[if x[i, j] > 0.2 { if x[i, j] < 0.8 { slow(x[i, 0]) } else { 1 } } else { 0 } for i, j]",
+    "of the inner axis": "[if x[i, j] > 0.2 { slow(x[0, j]) * x[i, j] } else { 0.0 } for i, j]",
+    "of no axis": "[if x[i, j] > 0.2 { slow(x[0, 0]) * x[i, j] } else { 0.0 } for i, j]",
+    "of what a branch chooses": "[slow(if x[i, 0] > 0.5 { x[i, 0] } else { 1.0 }) * x[i, j] for i, j]",
+    "under a condition that depends on no more": "[if x[i, 0] > 0.1 { slow(x[i, 0]) * x[i, j] } else { 0.0 } for i, j]",
+    "in terms of a sum": "[sum(if x[i, k] > 0.2 { slow(x[i, 0]) } else { 0.0 } for k) * x[i, j] for i, j]",
+}
 SLOPES = """
 fn slopes(x: f64[n, d], v: f64[n, d], p: i64[d]) -> (f64[n, d], f64[n, d]) =
   (grad(|x| sum(f(x, p) ** 2))(x), jvp(|x| f(x, p), x, v).1)
@@ -138,6 +151,54 @@ def test_derivatives_of_rows_cost_what_their_elements_cost(body: str) -> None:
         np.testing.assert_allclose(np.sum(gradient * v), np.sum(2 * y * tangent), rtol=1e-9)
         costs.append(cost)
     assert costs[1] <= 2.4 * costs[0]
+
+
+@pytest.mark.parametrize("body", ARMS.values(), ids=ARMS)
+def test_numbers_in_arms_are_computed_once_for_the_axes_that_they_depend_on(body: str) -> None:
+    written, optimised, entry, extra = compiled(body)
+    x, _, p = arguments(12, 24)
+    expected, before = run(written, entry, [12, 24, x, p])
+    found, after = run(optimised, entry, [12, 24, x, p])
+    np.testing.assert_allclose(found[extra], expected[extra], rtol=1e-12)
+    assert after <= 0.6 * before
+
+
+@pytest.mark.parametrize("body", ARMS.values(), ids=ARMS)
+def test_derivatives_of_numbers_in_arms(body: str) -> None:
+    _, optimised, entry, extra = compiled(body, "slopes")
+    value, _, own, before = compiled(body)
+    x, v, p = arguments(3, 4)
+    results, _ = run(optimised, entry, [3, 4, x, v, p])
+    y = run(value, own, [3, 4, x, p])[0][before]
+    np.testing.assert_allclose(np.sum(results[extra] * v), np.sum(2 * y * results[extra + 1]), rtol=1e-9)
+
+
+def test_a_number_of_an_arm_is_computed_under_a_condition_that_depends_on_no_more() -> None:
+    text = """
+    fn f(d: f64[n], x: f64[n, m]) -> f64 = sum(if d[i] > 0.0 { x[i, j] / sqrt(d[i]) } else { x[i, j] } for i, j)
+    fn slopes(d: f64[n], x: f64[n, m]) -> (f64[n], f64[n, n]) = (grad(|d| f(d, x))(d), hessian(|d| f(d, x))(d))
+    """
+    module = dlang.compile(text)
+    d, x = np.array([0.0, 4.0, -1.0]), np.ones((3, 5))
+    assert module.f(d, x) == 5 + 2.5 + 5
+    gradient, hessian = module.slopes(d, x)
+    np.testing.assert_allclose(gradient, [0.0, -0.5 * 5 / 8, 0.0], rtol=1e-14)
+    np.testing.assert_allclose(hessian, np.diag([0.0, 0.75 * 5 / 32, 0.0]), rtol=1e-14)
+
+
+def test_a_number_of_an_arm_that_may_be_infinite_has_no_say_where_the_arm_does_not_run() -> None:
+    text = """
+    fn f(d: f64[n], k: bool[n, m]) -> f64 = sum(if k[i, j] { log(d[i]) / d[i] } else { d[i] } for i, j)
+    fn slopes(d: f64[n], k: bool[n, m]) -> (f64[n], f64[n, n], f64[n, n]) =
+      (grad(|d| f(d, k))(d), hessian(|d| f(d, k))(d), jacobian(|d| grad(|d| f(d, k))(d))(d))
+    """
+    module, meaning = dlang.compile(text), dlang.compile(text, backend="interp")
+    d, k = np.array([0.0, 2.0, -1.0]), np.zeros((3, 4), bool)
+    k[1] = [True, False, True, True]
+    assert module.f(d, k) == pytest.approx(4 * 0.0 + 1.5 * np.log(2.0) + 2.0 - 4.0)
+    for got, wanted in zip(module.slopes(d, k), meaning.slopes(d, k), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-13)
+        assert np.isfinite(got).all()
 
 
 @pytest.mark.parametrize("body", ["[chosen(x[i], p[0]) * x[i, j] for i, j]", "[chosen(x[0], p[0]) * x[i, j] for i, j]"])

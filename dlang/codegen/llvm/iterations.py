@@ -2,8 +2,8 @@
 
 A loop of lanes is a main loop of whole vectors, then what is left: iterations with a mask, or, where a mask would be
 expensive, a loop of vectors of one register and then of single iterations. Where a guard may fail, single iterations
-follow at once: the main loop then leaves before the iterations in which it does, and they report the first. Where two copies of the body would be long, or
-the loop is to be short, all iterations have a mask.
+follow at once: the main loop then leaves before the iterations in which it does, and they report the first. Where two
+copies of the body would be long, or the loop is to be short, all iterations have a mask.
 """
 
 from __future__ import annotations
