@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import sub
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
@@ -68,22 +69,20 @@ def _carried(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:
     """The loop with numbers for the elements of arrays that an iteration has written and the next ones read."""
     lets: list[anf.Let] = []
     written = _written(loop)
-    distances = _distances(loop, written) if written else {}
     numbers_of: dict[anf.Var, anf.Atom] = {}
     params, init, following = list(loop.params), list(loop.init), list[anf.Atom]()
-    for k, param in enumerate(loop.params):
-        if param not in distances:
-            continue
-        firsts = _firsts(loop, k, written[param].index, distances[param], known)
+    for (param, number), distances in (_distances(loop, written) if written else {}).items():
+        element = written[param].elements[number]
+        firsts = _firsts(loop, loop.params.index(param), element.index, distances, known)
         if firsts is None:
             continue
         before, values = firsts
         lets += before
         numbers = [anf.fresh("s", x.type) for x in values]
-        numbers_of |= {v: numbers[d - 1] for v, d in distances[param].items()}
+        numbers_of |= {v: numbers[d - 1] for v, d in distances.items()}
         params += numbers
         init += values
-        following += [written[param].value, *numbers[:-1]]
+        following += [element.value, *numbers[:-1]]
     if numbers_of:
         renaming = Renaming(numbers_of)
         body = _reading(loop.body, renaming)
@@ -95,46 +94,82 @@ def _carried(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
-    """The element that each iteration writes in an array of the state, and no other one: its index, and the value."""
+class _Element:
+    """An element that each iteration writes: its index, and the value."""
 
     index: tuple[anf.Size, ...]
     value: anf.Atom
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The elements of an array of the state that each iteration writes, in this order, and no others.
+
+    versions: the variables that stand for the array in an iteration, and how many have been written by then.
+    """
+
+    elements: tuple[_Element, ...]
+    versions: Mapping[anf.Var, int]
+
+
 def _written(loop: anf.For) -> dict[anf.Var, _Written]:
-    """The arrays of the state in which each iteration writes one element of its own, at its end."""
-    ends = dict(zip(loop.params, loop.body.results[loop.early :], strict=True))
+    """The arrays of the state in which each iteration writes single elements, at indices that its number decides."""
     one = Iteration.of(loop)
+    updates = {let.op.array: (let.vars[0], let.op) for let in loop.body.lets if isinstance(let.op, anf.Update)}
     found: dict[anf.Var, _Written] = {}
-    for let in loop.body.lets:
-        match let.op:
-            case anf.Update(array, index, value) if ends.get(array) is let.vars[0]:
-                opened = tuple(map(one.opened, index))
-                scalar = isinstance(value.type, anf.Scalar) and dtype_of(array) in WHOLE
-                if scalar and one.is_known(*opened) and one.apart(opened):
-                    found[array] = _Written(opened, value)
-            case _:
-                pass
+    for param, end in zip(loop.params, loop.body.results[loop.early :], strict=True):
+        if not isinstance(param.type, anf.Array) or dtype_of(param) not in WHOLE:
+            continue
+        version, elements, versions = param, list[_Element](), {param: 0}
+        while version in updates:
+            version, op = updates[version]
+            elements.append(_Element(tuple(map(one.opened, op.index)), op.value))
+            versions[version] = len(elements)
+        scalars = all(isinstance(e.value.type, anf.Scalar) and one.is_known(*e.index) for e in elements)
+        if elements and version is end and scalars:
+            found[param] = _Written(tuple(elements), versions)
     return found
 
 
-def _distances(loop: anf.For, written: Mapping[anf.Var, _Written]) -> dict[anf.Var, dict[anf.Var, int]]:
-    """For each array the values that are read of it where an earlier iteration has written, and how many iterations
-    before that was."""
-    one, number = Iteration.of(loop), anf.poly(loop.index)
-    places = {
-        (array, _before(loop, element.index, number, d)): d
-        for array, element in written.items()
-        for d in range(1, figures.CARRIED + 1)
-    }
-    found: dict[anf.Var, dict[anf.Var, int]] = {}
+def _distances(loop: anf.For, written: Mapping[anf.Var, _Written]) -> dict[tuple[anf.Var, int], dict[anf.Var, int]]:
+    """For each array and each element of it that an iteration writes, by its number, the values that are read where an
+    earlier iteration has written it, and how many iterations before that was."""
+    one = Iteration.of(loop)
+    params = {version: param for param, w in written.items() for version in w.versions}
+    found: dict[tuple[anf.Var, int], dict[anf.Var, int]] = {}
     for let in walk(loop.body):
-        if isinstance(let.op, anf.Read) and let.op.array in written:
-            distance = places.get((let.op.array, tuple(map(one.opened, let.op.index))))
-            if distance is not None:
-                found.setdefault(let.op.array, {})[let.vars[0]] = distance
+        if isinstance(let.op, anf.Read) and let.op.array in params:
+            param = params[let.op.array]
+            source = _source(loop, one, written[param], let.op)
+            if source is not None:
+                number, distance = source
+                found.setdefault((param, number), {})[let.vars[0]] = distance
     return found
+
+
+def _source(loop: anf.For, one: Iteration, written: _Written, read: anf.Read) -> tuple[int, int] | None:
+    """The element that is read, by its number among those of an iteration that writes it last, and how many iterations
+    before that is; None if it is none, or not known."""
+    index = tuple(map(one.opened, read.index))
+    number = anf.poly(loop.index)
+    if not all(_differ(e.index, index) for e in written.elements[: written.versions[read.array]]):
+        return None
+    for k, element in reversed([*enumerate(written.elements)]):
+        before = _before(loop, element.index, number, 1)
+        if before == index:
+            return k, 1
+        if not _differ(before, index):
+            break
+    first = written.elements[0]
+    if len(written.elements) > 1 or not one.apart(first.index):
+        return None
+    further = range(2, figures.CARRIED + 1)
+    return next(((0, d) for d in further if _before(loop, first.index, number, d) == index), None)
+
+
+def _differ(a: Sequence[anf.Size], b: Sequence[anf.Size]) -> bool:
+    """Tells whether two indices are never alike, by as much as stays the same."""
+    return any(e.constant not in (None, 0) for e in map(sub, a, b))
 
 
 def _before(loop: anf.For, written: Sequence[anf.Size], number: anf.Size, distance: int) -> tuple[anf.Size, ...]:

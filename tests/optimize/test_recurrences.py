@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.ir.anf import Array, For, Prim, Program, Read
+from dlang.ir.anf import Array, For, Prim, Program, Read, Update, Var
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from tests.optimize.programs import same_in_the_end
@@ -23,6 +23,19 @@ CARRIED = {
     ),
     "in an arm": ("var a = x; for i in 1..n { a[i] = (if y[i] > 0.0 { a[i - 1] * 0.5 } else { y[i] }) }; a", 0),
     "with its own": ("var a = x; for i in 1..n { a[i] = 0.5 * a[i] - 0.3 * a[i - 1] }; a", 1),
+    "its own, and what the next one adds to": (
+        "var a = x; for i < n - 1 { a[i] = 2.0 * a[i]; a[i + 1] += a[i] * y[i] }; a",
+        1,
+    ),
+    "what the next one adds to, and its own": (
+        "var a = x; for i < n - 1 { let t = a[i]; a[i + 1] = t * a[i + 1]; a[i] = t + y[i] }; a",
+        1,
+    ),
+    "three elements, downwards": (
+        "var a = x; for i in n - 1..1 by -1 { let t = a[i]; a[i] = 0.0; a[i - 1] += t * y[i]; a[i - 2] += 0.3 * t }; a",
+        1,
+    ),
+    "the first of two": ("var a = x; for i in 1..n - 1 { a[i + 1] = a[i] * y[i]; a[i - 1] = 0.5 }; a", 0),
     "a row before as well": (
         (
             "var a = [[x[i] * y[j] for j < n] for i < n]; for i in 1..n { for j in 1..n {\n"
@@ -35,6 +48,14 @@ NOT_CARRIED = {
     "the first one": ("var a = x; for i in 1..n { a[i] = tanh(a[i - 1]) + a[0] }; a", 1),
     "far before": ("var a = x; for i in 5..n { a[i] = tanh(a[i - 5]) + y[i] }; a", 1),
     "one that a condition writes": ("var a = x; for i in 1..n { if y[i] > 0.0 { a[i] = tanh(a[i - 1]) } }; a", 1),
+    "what another may have written": (
+        "var a = x; for i in 1..n { a[i] = a[i - 1] + y[i]; a[n - 1 - i] = y[i] }; a",
+        1,
+    ),
+    "what this one may have written": (
+        "var a = x; for i in 1..n - 1 { a[n - 1 - i] = y[i]; a[i + 1] = a[i] * y[i] }; a",
+        1,
+    ),
     "in steps of data": ("var a = x; for i in 1..n { a[i * i % n] = tanh(a[i - 1]) }; a", 1),
 }
 
@@ -52,11 +73,13 @@ def reads_of_state(program: Program) -> int:
     """How many elements the innermost loops read of the arrays that they change."""
     loops = [let.op for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, For)]
     inner = [loop for loop in loops if not any(isinstance(let.op, For) for let in walk(loop.body))]
-    return sum(
-        isinstance(let.op, Read) and let.op.array in [p for p in loop.params if isinstance(p.type, Array)]
-        for loop in inner
-        for let in walk(loop.body)
-    )
+    return sum(isinstance(let.op, Read) and let.op.array in changed(loop) for loop in inner for let in walk(loop.body))
+
+
+def changed(loop: For) -> set[Var]:
+    """What stands for the arrays that a loop changes, before and after it writes an element."""
+    arrays = {p for p in loop.params if isinstance(p.type, Array)}
+    return arrays | {let.vars[0] for let in walk(loop.body) if isinstance(let.op, Update)}
 
 
 @pytest.mark.parametrize("name", [*CARRIED, *NOT_CARRIED])
