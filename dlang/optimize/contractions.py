@@ -100,6 +100,9 @@ def _comp(let: anf.Let, op: anf.Comp, given: Sequence[anf.Comp], around: _Around
         recognised = ((s, s.products(s.op.body.results[k], destination)) for s in slices)
         slice, products = next(((s, found) for s, found in recognised if found is not None), (slices[0], None))
         if products is None:
+            if (part := _product_of_part(let, op, k, given, around)) is not None:
+                products_at.add(k)
+                yield from part
             continue
         products_at.add(k)
         value = slice.op.body.results[k]
@@ -117,9 +120,38 @@ def _comp(let: anf.Let, op: anf.Comp, given: Sequence[anf.Comp], around: _Around
 
 
 def is_product(op: anf.Comp) -> bool:
-    """Tells whether the only result of a comprehension is recognised as a product of arrays, or a sum of products."""
+    """Tells whether the only result of a comprehension is recognised as a product of arrays, or a sum of products, or
+    as a part of an array that is one."""
     extents = _extents(op)
-    return extents is not None and _Slice(op, extents).products(op.body.results[0], op.destinations[0]) is not None
+    if extents is None:
+        return False
+    slice, (d,) = _Slice(op, extents), op.destinations
+    own = d if slice.products(op.body.results[0], d) is not None else _own_elements(op, d)
+    return own is d or (own is not None and slice.products(op.body.results[0], own) is not None)
+
+
+def _product_of_part(
+    let: anf.Let, op: anf.Comp, k: int, given: Sequence[anf.Comp], around: _Around
+) -> list[anf.Let] | None:
+    """The lets that bind a result which a product is a part of, or is added to a part of; None if it is no such one.
+
+    given: as for `_comp`.
+    """
+    if (own := _own_elements(op, d := op.destinations[k])) is None:
+        return None
+    assert isinstance(d, Reduce)
+    one = _result(op, k, d)
+    part = _part(anf.Let((let.vars[k],), one, let.span), one, d, around)
+    if part is None or not part[1]:
+        return None
+    total, store = part
+    lets = list(_comp(total, _result(op, k, own), [_result(form, k, own) for form in given], around))
+    return [*lets, *store] if any(isinstance(inner.op, anf.Contract) for inner in lets) else None
+
+
+def _result(op: anf.Comp, k: int, destination: anf.Reduce) -> anf.Comp:
+    """The comprehension with just one of its results, which goes to a destination."""
+    return anf.Comp(op.axes, anf.Block(op.body.lets, (op.body.results[k],)), (destination,))
 
 
 def _extents(op: anf.Comp) -> dict[anf.Var, anf.Size] | None:
@@ -214,10 +246,6 @@ def _sum(let: anf.Let, op: anf.Comp, around: _Around) -> Iterator[anf.Let]:
         yield let
         return
     assert isinstance(destination, anf.Reduce)
-    computed = {v for inner in op.body.lets for v in inner.vars}
-    if any(entry.mentions(computed) for entry in destination.index):  # which is not among the code of the value
-        yield let
-        return
     if (part := _part(let, op, destination, around)) is None:
         yield let
         return
@@ -230,6 +258,19 @@ def _sum(let: anf.Let, op: anf.Comp, around: _Around) -> Iterator[anf.Let]:
     yield from store
 
 
+def _own_elements(op: anf.Comp, d: anf.Destination) -> anf.Reduce | None:
+    """The destination of a sum that is an array of just the elements that its points reach; None if they are no box."""
+    if not isinstance(d, Reduce) or d.monoid != "sum" or len(d.index) < len(d.shape):
+        return None
+    if any(entry.mentions(inner.vars) for entry in d.index for inner in op.body.lets):
+        return None
+    kept = [axis for axis in op.axes if any(e.mentions((axis.var,)) for e in d.index)]
+    shape = tuple([size for axis in kept if (size := extent(axis)) is not None])
+    if not shape or len(shape) < len(kept) or any(size.mentions(a.var for a in op.axes) for size in shape):
+        return None
+    return anf.Reduce(shape, tuple([anf.poly(axis.var) for axis in kept]))
+
+
 def _part(let: anf.Let, op: anf.Comp, d: anf.Reduce, around: _Around) -> tuple[anf.Let, list[anf.Let]] | None:
     """A sum over an array of just the elements that its points reach, and what adds these to the array.
 
@@ -239,12 +280,11 @@ def _part(let: anf.Let, op: anf.Comp, d: anf.Reduce, around: _Around) -> tuple[a
     kept = [axis for axis in op.axes if any(e.mentions((axis.var,)) for e in d.index)]
     if elements(kept, d.shape, d.index) is not None:
         return let, []
-    shape = tuple([size for axis in kept if (size := extent(axis)) is not None])
-    if not shape or len(shape) < len(kept) or any(size.mentions(a.var for a in op.axes) for size in shape):
+    if (own := _own_elements(op, d)) is None:
         return None
+    shape, index = own.shape, own.index
     part = anf.fresh(let.vars[0].name, type_of(dtype_of(let.vars[0]), shape))
     value = anf.fresh("t", anf.Scalar(dtype_of(part)))
-    index = tuple([anf.poly(axis.var) for axis in kept])
     store = anf.Comp(tuple(kept), anf.Block((anf.Let((value,), anf.Read(part, index)),), (value,)), (d,))
     if not surely_inside(store, around.indices):
         known = Knowledge()
