@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence, Set
 from dataclasses import replace
 
 from dlang.ir import anf
@@ -162,20 +162,25 @@ def sizes_named(body: anf.Block) -> dict[anf.Var, anf.Size]:
     return sizes
 
 
-def surely_total(op: anf.Op, axes: Iterable[anf.Axis]) -> bool:
-    """Tells whether scalar code may run at every point of `axes`, also where nothing around it did run before."""
+def surely_total(op: anf.Op, axes: Iterable[anf.Axis], certified: Set[anf.Var] = frozenset()) -> bool:
+    """Tells whether scalar code may run at every point of `axes`, also where nothing around it did run before.
+
+    certified: as for `surely_inside`.
+    """
     match op:
         case anf.Prim(name, args) if name in ("floordiv", "mod", "shift_left", "shift_right"):
             return dtype_of(args[0]) in anf.FLOATS or (isinstance(args[1], anf.Lit) and args[1].value != 0)
         case anf.Read():
-            return surely_inside(op, axes)
+            return surely_inside(op, axes, certified)
         case _:
             return op.IS.scalar
 
 
-def surely_inside(op: anf.Read | anf.View | anf.Comp, axes: Iterable[anf.Axis]) -> bool:
+def surely_inside(
+    op: anf.Read | anf.View | anf.Comp, axes: Iterable[anf.Axis], certified: Set[anf.Var] = frozenset()
+) -> bool:
     """Tells whether what an operation itself reads, shows or writes is in range at every point of `axes`, whatever else
-    does or does not run around it."""
+    does or does not run around it. certified: indices that checks in front of it have given, whatever is empty."""
     match op:
         case anf.Comp():
             axes = (*axes, *op.axes)
@@ -189,7 +194,8 @@ def surely_inside(op: anf.Read | anf.View | anf.Comp, axes: Iterable[anf.Axis]) 
     known.note_sizes(anf.Array("f64", tuple(shape)) for _, shape in places)
     inner = known.within(axes)
     # the index of a row leaves the last axes out
-    return all(inner.inside(index, shape[: len(index)]) for index, shape in places)
+    entries = [pair for index, shape in places for pair in zip(index, shape, strict=False)]
+    return all(entry.atom in certified or inner.inside((entry,), (size,)) for entry, size in entries)
 
 
 def has_its_elements(axes: Sequence[anf.Axis], destination: anf.Destination, around: Iterable[anf.Axis] = ()) -> bool:

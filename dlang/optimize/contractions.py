@@ -19,11 +19,12 @@ be computed again with its guards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dlang.ir import anf
+from dlang.ir.accesses import INDEX
 from dlang.ir.affine import Knowledge, hull, projected
 from dlang.ir.anf import Array, Axis, Block, Comp, Destination, If, Let, Prim, Read, Reduce, Scalar, Var, fresh, poly
 from dlang.ir.comprehension_queries import extent, surely_inside, surely_total, without_results
@@ -45,13 +46,14 @@ class _Around:
     """The facts around some code.
 
     indices: of the loops, which are within their bounds there; states: of the loops; passing: the arrays of the block
-    that need not be there (`one_pass.py`). apart: as for `contractions`.
+    that need not be there (`one_pass.py`). apart: as for `contractions`. certified: indices that checks have given.
     """
 
     indices: tuple[anf.Axis, ...] = ()
     states: frozenset[anf.Var] = frozenset()
     passing: frozenset[anf.Var] = frozenset()
     apart: bool = False
+    certified: Set[anf.Var] = frozenset()
 
     def inside(self, loop: anf.For) -> _Around:
         """Returns what is known around the body of a loop."""
@@ -68,8 +70,18 @@ def contractions(program: anf.Program, apart: bool = False) -> anf.Program:
 def _block(block: anf.Block, around: _Around) -> anf.Block:
     lets: list[anf.Let] = []
     terms = LightElements(block)
-    around = replace(around, passing=frozenset() if around.apart else in_one_pass(block))
+    certified, plain = set(around.certified), set[anf.Atom]()
+    around = replace(around, passing=frozenset() if around.apart else in_one_pass(block), certified=certified)
     for let in block.lets:
+        match let.op:
+            case anf.Prim("lt" | "le" | "gt" | "ge"):
+                plain.update(let.vars)
+            case anf.Prim("and", args) if plain.issuperset(args):
+                plain.update(let.vars)
+            case anf.Assert(condition, code=code) if code == INDEX and condition in plain:
+                certified.update(let.vars)
+            case _:
+                pass
         if isinstance(let.op, anf.Comp):
             opened = terms.opened(let.op)
             lets += _comp(let, let.op, [terms.uncopied(let.op), let.op, opened], around)
@@ -177,7 +189,7 @@ def _with_masks(op: anf.Comp, around: _Around) -> anf.Comp:
             case anf.Prim("select", (condition, x, y)):
                 lets += _masked(let, condition, [(x, y)]) or [let]
             case anf.If(condition, then, otherwise) if all(
-                surely_total(inner.op, points) for inner in (*then.lets, *otherwise.lets)
+                surely_total(inner.op, points, around.certified) for inner in (*then.lets, *otherwise.lets)
             ):
                 masked = _masked(let, condition, list(zip(then.results, otherwise.results, strict=True)))
                 lets += [*then.lets, *otherwise.lets, *masked] if masked else [let]
@@ -286,7 +298,7 @@ def _part(let: anf.Let, op: anf.Comp, d: anf.Reduce, around: _Around) -> tuple[a
     part = anf.fresh(let.vars[0].name, type_of(dtype_of(let.vars[0]), shape))
     value = anf.fresh("t", anf.Scalar(dtype_of(part)))
     store = anf.Comp(tuple(kept), anf.Block((anf.Let((value,), anf.Read(part, index)),), (value,)), (d,))
-    if not surely_inside(store, around.indices):
+    if not surely_inside(store, around.indices, around.certified):
         known = Knowledge()
         known.note_sizes([part.type, anf.Array("f64", d.shape)])
         known = known.within(around.indices)
@@ -493,7 +505,8 @@ class _Slice:
         return all(self.total(let.op, self.axes_of(a)) for a in atoms for let in self.code([a]))
 
     def total(self, op: anf.Op, axes: frozenset[anf.Var]) -> bool:
-        return surely_total(op, [*self.around.indices, *[a for a in self.op.axes if a.var in axes]])
+        points = [*self.around.indices, *[a for a in self.op.axes if a.var in axes]]
+        return surely_total(op, points, self.around.certified)
 
     def code(self, atoms: list[anf.Atom]) -> list[anf.Let]:
         """The lets of the body that these values need."""

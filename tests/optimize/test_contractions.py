@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import dlang
 from dlang.ir.anf import (
     Array,
     Atom,
     Axis,
+    Block,
     Comp,
     Contract,
     If,
+    Let,
     Prim,
     Program,
     Reduce,
@@ -27,12 +30,15 @@ from dlang.ir.anf import (
 )
 from dlang.ir.builder import Builder, f64
 from dlang.ir.printer import print_program
-from dlang.ir.traverse import walk
+from dlang.ir.traverse import op_blocks, walk
 from dlang.optimize.contractions import contractions
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
 from dlang.optimize.fuse import fuse
+from dlang.pipeline import optimise
+from tests.meaning import meaning
 from tests.optimize.programs import I64, assert_same, cost, count, run, through
+from tests.specialize.support import lowered
 
 Element = Callable[[Builder, Var, Var, Var, Var, Var, Var], Atom]
 SIZES = (5, 6, 7)
@@ -383,3 +389,52 @@ def test_a_quotient_is_a_product_with_a_factor_that_is_divided(by: str) -> None:
         return b.prim("div", b.mul(b.read(a, [i, k]), b.read(c, [k, j])), divisors[by]())
 
     check(product(element), {Contract: 0 if by == "ij" else 1})
+
+
+PARTS = """
+fn layers(x: f64[b, n], w: f64[k, n, n]) -> f64 {
+  var h = x
+  for l < k { h = tanh(h @ w[l]) }
+  sum(h ** 2)
+}
+fn steps(x: f64[b, n], w: f64[k, n, n]) -> f64 {
+  var h = x
+  for t < 5 { h = tanh(h @ w[0] + x @ w[k - 1]) }
+  sum(h ** 2)
+}
+fn reversed(x: f64[b, n], w: f64[k, n, n]) -> f64 = sum([sum(x[i, p] * w[l, q, p] for p) for l, i, q] ** 2)
+fn written(x: f64[b, n], w: f64[k, n, n]) -> f64 {
+  var y = zeros(k, b, n)
+  y[0] = x @ w[0]
+  y[k - 1] += x @ w[k - 1]
+  sum(y ** 2)
+}
+fn slopes(x: f64[b, n], w: f64[k, n, n]) -> f64[k, n, n] = grad(|w| NAME(x, w))(w)
+"""
+
+
+@pytest.mark.parametrize("name", ["layers", "steps", "reversed", "written"])
+def test_a_product_that_is_a_part_of_an_array_or_is_added_to_one_is_a_product(name: str) -> None:
+    rng = np.random.default_rng(0)
+    text = PARTS.replace("NAME", name)
+    x, w = rng.normal(size=(3, 4)), rng.normal(size=(2, 4, 4))
+    wanted = meaning(dlang.compile(text, backend="interp").slopes, x, w)
+    np.testing.assert_allclose(dlang.compile(text).slopes(x, w), wanted, rtol=1e-12)
+    made = lowered(text, "slopes")
+    program = optimise(made.program, [made.entry.name])
+    lets = [let for f in program.functions.values() for let in warm(f.body)]
+    assert [let for let in lets if isinstance(let.op, Contract)]
+    assert not [let for let in lets if isinstance(let.op, Comp) and len(let.op.axes) > 2 and sums(let.op)]
+
+
+def warm(block: Block) -> Iterator[Let]:
+    """The lets of a block and of those in it, but for the arms that hardly ever run."""
+    for let in block.lets:
+        yield let
+        for inner in [let.op.otherwise] if isinstance(let.op, If) and let.op.cold else op_blocks(let.op):
+            yield from warm(inner)
+
+
+def sums(op: Comp) -> bool:
+    """Tells whether a comprehension multiplies what it adds up."""
+    return any(isinstance(let.op, Prim) and "mul" in let.op.name for let in op.body.lets)
