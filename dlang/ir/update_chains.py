@@ -3,16 +3,17 @@
 A branch continues an array if both arms do. It does too if one arm does and the other makes an array of its own when
 nothing looks at the old one any more, so that a loop that hands an array on in one arm need not copy it. The two have
 to be of one shape outside of the arms: that an arm has checked it says nothing of the other one. An array whose sizes
-the branch or the loop itself gives continues nothing.
+the branch or the loop itself gives continues nothing. A loop that hands an array on begins with a copy of it where
+something else still needs the array.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 from dlang.ir import anf
-from dlang.ir.traverse import mentioned, used_by
+from dlang.ir.traverse import mentioned, outer_mentions, used_by
 from dlang.ir.writes import Continues, How, links
 
 
@@ -23,7 +24,7 @@ class UpdateChains:
     memory: the array whose memory a variable has, where that is another one; alike: of such an array, what has its
     memory; apart: of the open blocks, what the rest of them does not use of that. held: arrays whose memory a node
     holds. uses: of the open blocks, where each variable is used last, and where the walk is. continues: what the
-    results of functions continue (`Function.continues`).
+    results of functions continue (`Function.continues`). copies: what loops give that begin with a copy of the array.
     """
 
     continues: Continues = field(default_factory=dict)
@@ -34,18 +35,23 @@ class UpdateChains:
     apart: list[list[anf.Var]] = field(default_factory=list)
     held: set[anf.Var] = field(default_factory=set)
     uses: list[tuple[dict[anf.Var, int], int]] = field(default_factory=list)
+    copies: set[anf.Var] = field(default_factory=set)
 
     def root(self, atom: anf.Atom, level: int) -> anf.Atom:
         """Follows what was consumed, through the lets of blocks at least `level` deep."""
-        while isinstance(atom, anf.Var) and self.level.get(atom, -1) >= level and atom in self.step:
+        while isinstance(atom, anf.Var) and self.level.get(atom, -1) >= level and self._goes_on(atom):
             atom = self.step[atom]
         return atom
 
     def grows_from(self, array: anf.Var, origin: anf.Var) -> bool:
         """Tells whether an array continues another one, or is that itself."""
-        while array is not origin and array in self.step:
+        while array is not origin and self._goes_on(array):
             array = self.step[array]
         return array is origin
+
+    def _goes_on(self, array: anf.Atom) -> bool:
+        """Tells whether an array has the memory of the one that it replaces."""
+        return array in self.step and array not in self.copies
 
     def add(self, block: anf.Block, level: int = 0) -> None:
         """Takes in a block and the blocks inside it."""
@@ -86,7 +92,7 @@ class UpdateChains:
                 for var, param, first, value in zip(let.vars, params, init, body.results[early:], strict=True):
                     if _is_array(var) and isinstance(first, anf.Var) and self.root(value, level + 1) is param:
                         if not _sized_by(var, let.vars):
-                            self._continue(var, first)
+                            self._loop(let, var, first)
             case _:
                 pass
         for var, source, how in links(let, self.continues):
@@ -107,20 +113,33 @@ class UpdateChains:
                 isinstance(end, anf.Var)
                 and self.level.get(end, -1) > level
                 and root.type == var.type
-                and self._done_with(root, _from(arm, end))
+                and self._done_with(root, set(mentioned(_from(arm, end))))
             ):
                 self._continue(var, root)
                 return
 
-    def _done_with(self, root: anf.Var, remainder: anf.Block) -> bool:
-        """Tells whether neither the rest of an arm of the branch at hand nor later code reads an array's memory."""
+    def _loop(self, let: anf.Let, var: anf.Var, first: anf.Var) -> None:
+        """Notes that what a loop gives goes on from its first value, or from a copy of that."""
+        assert isinstance(let.op, anf.For | anf.While)
+        read = {*outer_mentions(let.op.body)}
+        if isinstance(let.op, anf.While):
+            read.update(outer_mentions(let.op.condition))
+        if self._done_with(first, read):
+            self._continue(var, first)
+        else:
+            self.step[var] = first
+            self.copies.add(var)
+
+    def _done_with(self, root: anf.Var, read: Set[anf.Var]) -> bool:
+        """Tells whether an array's memory is not read any more: neither by what comes behind the let at hand, nor by
+        the variables that code of the let reads."""
         memory = self._memory(root)
         if memory in self.held:
             return False
         alike = self.alike.get(memory, [memory])
         if any(last.get(v, -1) > at for v in alike for last, at in self.uses):
             return False
-        return set(mentioned(remainder)).isdisjoint(alike)
+        return read.isdisjoint(alike)
 
     def _set_apart(self, memories: Iterable[anf.Var], level: int) -> None:
         """Sets apart, for the rest of the block at hand, what has the memory of arrays and is not used in that rest."""

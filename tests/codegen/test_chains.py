@@ -193,6 +193,47 @@ def test_cotangents_of_what_shrinks_in_arms(monkeypatch: pytest.MonkeyPatch) -> 
     np.testing.assert_allclose(dlang.compile(GROWN).main(x), slope, rtol=1e-12)
 
 
+STARTS = """
+fn f(x: f64[n], m: i64) -> f64 {{
+  var a = x * 2.0
+  let (b, c) = (x * 3.0, x * 5.0)
+  var t = 0.0
+  var s = 0
+  while s < m {{
+    let before = a
+    {loop} {{
+      if x[(s + j) % n] > 0.5 {{ {change} }}
+      j += 1
+    }}
+    t = 0.5 * t + {read}
+    s += 1
+  }}
+  t + a[0]
+}}
+"""
+LOOPS = {"for": "var j = 0\n    for l < 3", "while": "var j = 0\n    while j < 3"}
+CHANGES = {
+    "chosen": "a = if x[(s + 2 * j) % n] > 0.3 { b } else { c }",
+    "made": "a = x * f64(s + j)",
+    "updated": "a[j] = f64(s)",
+}
+READS = {
+    "all": "sum(before[i] * a[i] for i < n)",
+    "an element": "before[s % n] * a[1]",
+    "a part": "sum(before[..2]) * a[0]",
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("read", READS)
+def test_what_a_loop_in_a_loop_begins_with_is_there_afterwards(loop: str, change: str, read: str) -> None:
+    text = STARTS.format(loop=LOOPS[loop], change=CHANGES[change], read=READS[read])
+    x = np.random.default_rng(7).uniform(0.05, 0.95, 7)
+    expected = meaning(dlang.compile(text, backend="interp").f, x, 9)
+    np.testing.assert_allclose(dlang.compile(text).f(x, 9), expected, rtol=1e-12)
+
+
 def continues(body: Block) -> bool:
     """Tells whether the branch continues the array that is there before."""
     chains = UpdateChains()
