@@ -329,6 +329,7 @@ def _vjp_extremum(let: anf.Let, k: int, g: anf.Atom, scope: Scope) -> tuple[anf.
         return forward, [*before, saving_copy] if saving.vars else before
     renaming = Renaming({}, renew=True)
     copies = copied(scope.active, body, renaming)
+    scope.note_summed(copies)
     with b.scope() as back:
         cotangent = b.one(anf.Read(g, d.index)) if d.shape and isinstance(g, anf.Var) else g
         scope.add(renaming.atom(result), cotangent)

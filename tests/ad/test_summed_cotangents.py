@@ -42,6 +42,8 @@ USES = {
     "an element": "match l { Part(a, _, _, _) => a[k] ** 2, End => 0.0 }",
     "elements of both arrays": "match l { Part(a, b, s, _) => a[k] * b[k, 0] * s + b[0, k] ** 2, End => 0.0 }",
     "an element at each point": "sum(x[i] * (match l { Part(a, _, s, _) => a[i] * s, End => 0.0 }) for i < n)",
+    "the greatest of few": "max(match l { Part(a, _, s, _) => a[i] * s, End => 0.0 } for i < 3) * x[0]",
+    "the greatest of all": "max(match l { Part(a, b, _, _) => a[i] * b[k, j], End => 0.0 } for i < n, j < n)",
     "a row": "match l { Part(_, b, _, _) => sum(b[k, j] * x[j] for j < n), End => 0.0 }",
     "a column": "match l { Part(_, b, _, _) => sum(b[j, k] ** 2 for j < n), End => 0.0 }",
     "a row as a slice": "match l { Part(_, b, _, _) => sum(b[k] * x), End => 0.0 }",
