@@ -50,6 +50,7 @@ from dlang.ir.affine import (
     rebase,
     slope,
     solved_axes,
+    span,
 )
 from dlang.ir.traverse import pruned, used_by, walk
 from dlang.ir.types import array_type, dtype_of, product, type_of
@@ -157,20 +158,42 @@ class _Box:
 def _in_box(c: Contribution, p: _Placement, boxes: dict[anf.Var, _Box]) -> Contribution:
     """A contribution to an array from a node, as one to the box of its elements that the points reach.
 
-    A row is one, where the number of the row is the same at all points. boxes: those so far, with a variable for each.
+    A row is one, where the number of the row is the same at all points, and a window. Few elements at indices that data
+    gives are in no box: where this runs many times, that raises `NoParallelAdjoint`, and each is a term of its own.
+    boxes: those so far, with a variable for each.
     """
-    moving = {a.var for a in p.axes} | p.depends.keys()
     shape = array_type(c.array).shape
-    fixed = [not c.conditional and not e.mentions(moving) for e in c.index]
-    low = tuple([e if f else anf.poly(0) for e, f in zip(c.index, fixed, strict=True)])
-    sizes = tuple([anf.poly(1) if f else size for f, size in zip(fixed, shape, strict=True)])
+    ends = [None if c.conditional else _ends(e, p) for e in c.index]
+    reached = [size if end is None else end[1] - end[0] + 1 for end, size in zip(ends, shape, strict=True)]
+    if not far_fewer(product(reached), product(shape)):
+        ends = [end if end is not None and end[0] == end[1] else None for end in ends]
+    by_data = c.conditional or any(e.mentions(p.depends.keys() - p.digits.keys()) for e in c.index)
+    if by_data and p.scope.repeated and p.box is not None:
+        points = product([high - low + 1 for low, high in p.box.values()])
+        if far_fewer(points, product(reached)):
+            raise NoParallelAdjoint
+    low = tuple([anf.poly(0) if end is None else end[0] for end in ends])
+    sizes = tuple(
+        [size if end is None else extent(p.scope.b, end, p.scope.known) for end, size in zip(ends, shape, strict=True)]
+    )
     box = _Box(c.array, low, sizes)
     var = next((v for v, other in boxes.items() if other == box), None)
     if var is None:
         var = anf.fresh(c.array.name, anf.Array(dtype_of(c.array), sizes))
         boxes[var] = box
-    index = tuple([anf.poly(0) if f else e for e, f in zip(c.index, fixed, strict=True)])
-    return replace(c, array=var, index=index)
+    return replace(c, array=var, index=tuple([e - start for e, start in zip(c.index, low, strict=True)]))
+
+
+def _ends(entry: anf.Size, p: _Placement) -> tuple[anf.Size, anf.Size] | None:
+    """The least and the greatest value of an entry of an index at all points, each of which it has at some point if
+    there are any; None if they are not known before."""
+    names = {a.var for a in p.axes}
+    if not entry.mentions(names | p.depends.keys()):
+        return entry, entry
+    bounds = [b for a in p.axes for b in (*a.lows, *a.highs)]
+    if p.box is None or entry.mentions(p.depends) or len(bounds) > 2 * len(p.axes):
+        return None
+    return None if any(b.mentions(names) for b in bounds) else span(entry, p.box, p.known)
 
 
 def _set_elements(p: _Placement, settings: Sequence[Setting]) -> None:

@@ -73,9 +73,13 @@ class Adjoints:
 
     @cached_property
     def _cycles(self) -> dict[str, frozenset[str]]:
-        """For each function those that call it and that it calls."""
+        """For each function that calls itself, through others perhaps, itself and those; for another one none."""
         calls = {name: sorted(set(called_by(f))) for name, f in self.program.functions.items()}
-        return {name: frozenset(names) for names in components(calls) for name in names}
+        return {
+            name: frozenset(names) if len(names) > 1 or name in calls[name] else frozenset()
+            for names in components(calls)
+            for name in names
+        }
 
     def key(self, function: str, wrt: tuple[int, ...], seeded: Sequence[bool], tape: str | None = None) -> Key:
         """Returns the key of a derivative for which a program asks; only results that carry derivatives are seeded."""

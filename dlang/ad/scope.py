@@ -89,7 +89,7 @@ class Scope(ABC):
     early: frozenset[anf.Atom] = frozenset()  # the cotangents of results that are known before the function runs
     arms: list[ArmWithAdjoint] = field(default_factory=list)  # all so far
     lasting: Lasting = field(default_factory=Lasting)  # the elements that stand when the loops around have ended
-    cycle: frozenset[str] = frozenset()  # the function under way and those with which it calls itself
+    cycle: frozenset[str] = frozenset()  # the function under way and those with which it calls itself, if it does
     fleeting: frozenset[anf.Var] = frozenset()  # arrays that the adjoint may not have whole: see `rematerialise.py`
 
     @abstractmethod
@@ -99,6 +99,11 @@ class Scope(ABC):
     def inner(self, sink: Sink | None) -> Scope:
         """A scope for a nested block, which starts without cotangents."""
         return replace(self, bars={}, sink=sink)
+
+    @property
+    def repeated(self) -> bool:
+        """Tells whether what is walked is known to run many times: in a loop, or in a function that calls itself."""
+        return self.in_loop or bool(self.cycle)
 
     def is_active(self, atom: anf.Atom | None) -> bool:
         return isinstance(atom, anf.Var) and atom in self.active

@@ -740,6 +740,51 @@ fn f(x: f64[n], k: i64[n]) -> f64 {
   s
 }
 """),
+    "few elements of a table in a list that data chooses": Case("""
+enum L<n> { Nil, Cons(f64[n], L<n>) }
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  let l = if x[0] > 5.0 { Nil } else { Cons(sin(x), Nil) }
+  var s = 0.1
+  for i < n { s = 0.5 * sin(s) + (match l {
+      Cons(t, _) => sum(t[k[(i + j) % n]] * x[i] for j < 5)
+      Nil => 0.0
+    }) }
+  s
+}
+"""),
+    "few elements in an arm of a table in a list": Case("""
+enum L<n> { Nil, Cons(f64[n], L<n>) }
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  let l = if x[0] > 5.0 { Nil } else { Cons(sin(x), Nil) }
+  var s = 0.1
+  for r < 2, i < n - 6 { s = 0.5 * sin(s) + (match l {
+      Cons(t, _) => sum(if x[i + j] > 0.4 { t[i + j] ** 2 } else { 0.1 } for j < 7)
+      Nil => 0.0
+    }) }
+  s
+}
+"""),
+    "windows of an array in a list": Case("""
+enum L<n> { Nil, Cons(f64[n], L<n>) }
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  let l = if x[0] > 5.0 { Nil } else { Cons(sin(x), Nil) }
+  let w = x[..9]
+  var s = 0.1
+  for r < 2, i < n { s = 0.5 * sin(s) + (match l {
+      Cons(t, _) => if i + 9 > n { 0.0 } else { sum(t[i + 8 - j] * w[j] for j < 9) }
+      Nil => 0.0
+    }) }
+  s
+}
+"""),
+    "slices of an array in a list by recursion": Case("""
+enum L<n> { Nil, Cons(f64[n], L<n>) }
+fn parts(l: L<m>, i: i64) -> f64 = match l {
+  Nil => 0.1
+  Cons(t, _) => if i + 6 > m { 0.5 } else { sum(t[i..i + 6] * t[i]) + sin(parts(l, i + 3)) }
+}
+fn f(x: f64[n], k: i64[n]) -> f64 = parts(if x[0] > 5.0 { Nil } else { Cons(sin(x), Nil) }, 0)
+"""),
     "leaves of a tree": Case("""
 enum Tree<n> { Leaf(f64[n]), Split(f64, Tree<n>, Tree<n>) }
 fn leaf(t: Tree<m>, v: f64, i: i64) -> f64 =
