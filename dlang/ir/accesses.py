@@ -1,13 +1,14 @@
 """Proves that accesses are in range where they stand, and finds those that rely on a check that may not have been made.
 
 Known at a place of a function: the sizes of arrays are no negative numbers; an axis and the index of a loop lie between
-their bounds, and there is one where the body runs; a check holds behind it; an arm of a branch knows the condition.
-Arithmetic of i64s is a polynomial where it cannot wrap. A check that stands in front of the loop that it is for holds
-if there is no iteration: `(0 <= j and j < n) or k <= 0`. What it certifies is in range only where k > 0 follows, as it
-does inside of that loop; an access at such a number anywhere else may be outside of its array.
+their bounds, and there is one where the body runs; what an iteration changes by a number between two is as far from its
+first value as the iterations bring it (`loop_states.py`); a check holds behind it; an arm of a branch knows the
+condition. Arithmetic of i64s is a polynomial where it cannot wrap. A check that stands in front of the loop that it is
+for holds if there is no iteration: `(0 <= j and j < n) or k <= 0`. What it certifies is in range only where k > 0
+follows, as it does inside of that loop; an access at such a number anywhere else may be outside of its array.
 
 The proof is a search for the worst case of one variable after another. It is not complete: what it can't prove may be
-in range by what a derivative saved, or by what the iterations before have done.
+in range by what a derivative saved, or by what the iterations before have done otherwise.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import Assert, Atom, Lit, Prim, Size, Var, poly
 from dlang.ir.errors import IRError
+from dlang.ir.loop_states import Ends, behind_loop, kept_between, within_condition, within_iteration
 from dlang.ir.printer import print_let
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import walk
@@ -268,6 +270,23 @@ class _Known:
                         for factor in factors:
                             self.fact(poly(factor) - 1)
         self.ranges.facts.between(v, lows, highs)
+
+    def extent(self, low: Size, high: Size) -> Size:
+        """How many numbers there are from one on and below another."""
+        gap = self.number(high - low)
+        if self.ranges.at_least_zero(gap):
+            return gap
+        apart, extent = anf.fresh("apart", I64), anf.fresh("extent", I64)
+        self.opened[apart] = gap
+        self.define(extent, Prim("maximum", (apart, Lit(0, "i64"))))
+        return poly(extent)
+
+    def counts(self, ends: Iterable[Ends]) -> None:
+        """Learns between which ends numbers of the state of a loop are."""
+        for v, low, high in ends:
+            self.ranges.facts.narrow(v, () if low is None else (low,), () if high is None else (high,))
+            if low is not None and low.constant is not None and low.constant >= 0:
+                self.ranges.facts.size(v)
 
     def define(self, v: Var, op: Prim) -> None:
         """Notes what the result of a primitive is."""
@@ -521,14 +540,23 @@ class _Walk:
                 self.store(op, let)
                 known.undo(mark)
             case anf.For(index, low, high):
+                inside = within_iteration(op, known.ranges, known.opened)
+                behind = behind_loop(let.vars, op, known.extent(low, high), known.ranges, known.opened)
                 mark = known.mark()
                 self.between(index, (low,), (high,))
+                known.counts(inside)
                 self.block(op.body)
                 known.undo(mark)
                 self.carried.update(let.vars)
+                known.counts(behind)
             case anf.While():
+                inside = within_iteration(op, known.ranges, known.opened)
+                kept = kept_between(op, known.ranges, known.opened)
+                before = within_condition(op, known.ranges, known.opened)
                 mark = known.mark()
+                known.counts(before)
                 self.block(op.condition)
+                known.counts((*inside, *kept))
                 self.inner(op.body, op.condition.results[0])
                 known.undo(mark)
                 self.carried.update(let.vars)

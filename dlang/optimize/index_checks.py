@@ -9,7 +9,7 @@ nothing is computed for it, and no code is left of it.
 
 The least and the greatest of two indices, and remainders, are bounded too: `clip(i - 1, 0, n - 1)` and `(i + 1) % n`
 are in range. Which one it is may be known, and a remainder of what is a few lengths off is no division. So are the
-numbers by which loops count, and a `while` that counts is a `for` (`counted_loops.py`).
+numbers by which loops count (`ir/loop_states.py`), and a `while` that counts is a `for` (`counted_loops.py`).
 
 What a check certifies is certified no more where the accesses that depend on it are in range by the bounds of axes and
 loops alone: `x[1..]` begins at 1.
@@ -30,13 +30,14 @@ from dlang.diagnostics import Span
 from dlang.inequalities import GREATEST, SUM
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
+from dlang.ir.loop_states import implied, kept_between, settled, within_condition, within_iteration
 from dlang.ir.marks import is_mark
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.sizes import learn
 from dlang.ir.traverse import map_functions, op_blocks, rebuild, type_vars, used_by, with_body
 from dlang.ir.types import BOOL, I64
 from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
-from dlang.optimize.counted_loops import counted, implied, kept_between, settled, within_condition, within_iteration
+from dlang.optimize.counted_loops import counted
 from dlang.optimize.independence import accesses, known_inside
 from dlang.optimize.index_arrays import IndexArrays
 from dlang.polynomials import Poly

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from dlang.diagnostics import Source
@@ -190,6 +192,75 @@ fn f(n.0: i64, x.1: f64[n.0], m.2: i64[n.0]) -> (r.3: f64) {
     for bound, plain in (("count.4", False), ("last.9", False), ("n.0", True)):
         (access,) = unproven(read_program(text.replace("LAST", bound)).functions["f"])
         assert access.plain == plain
+
+
+COUNTED = """
+fn f(n.0: i64, x.1: f64[n.0], k.2: i64) -> (r.3: f64) {
+  least.20: i64 = minimum(k.2, n.0)
+  trips.21: i64 = maximum(least.20, 0)
+  m.4: i64 = size ROOM
+  z.5: f64[m.4] = empty f64 [m.4]
+  count.6: i64, out.7: f64[m.4] = for i.8 in 0..TRIPS (c.9: i64 = 1, y.10: f64[m.4] = z.5) {
+    t.11: bool = ne(i.8, k.2)
+    d.13: i64, w.14: f64[m.4] = if t.11 {
+      v.15: f64[m.4] = update y.10[PLACE] = 1.0
+      e.16: i64 = size c.9 + 2
+      yield e.16, v.15
+    } else {
+      yield c.9, y.10
+    }
+    yield d.13, w.14
+  }
+  r.3: f64 = comp p.17 in 0..count.6 {
+    s.18: f64 = read out.7[p.17]
+    yield s.18
+  } to keep [] [] sum
+  yield r.3
+}
+"""
+WALKED = """
+fn f(n.0: i64, x.1: f64[n.0]) -> (r.2: f64) {
+  last.3: i64, s.4: f64 = while (c.5: i64 = 1, s.6: f64 = 0.0) {
+    go.7: bool = lt(c.5, n.0)
+    yield go.7
+  } do {
+    a.8: f64 = read x.1[c.5 - 1]
+    t.9: bool = gt(a.8, 0.0)
+    b.10: i64 = if t.9 { d.11: i64 = add(c.5, 1)\n yield d.11 } else { d.12: i64 = add(c.5, BY)\n yield d.12 }
+    yield b.10, a.8
+  }
+  yield s.4
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("room", "trips", "place", "entries"),
+    [
+        ("2*n.0 + 1", "n.0", "c.9 + 1", []),
+        ("2*n.0", "n.0", "c.9", ["p"]),  # of as many as 2 * n + 1
+        ("2*n.0", "n.0", "c.9 + 1", ["c + 1", "p"]),
+        ("2*n.0 + 1", "n.0", "2*n.0 - c.9 - 1", []),
+        ("2*n.0 + 1", "n.0", "2*n.0 - c.9 - 2", ["2*n - c - 2"]),
+        ("2*trips.21 + 1", "least.20", "c.9 + 1", []),
+        ("2*trips.21 + 1", "n.0", "c.9 + 1", ["c + 1", "p"]),
+        ("2*trips.21 + 1", "k.2", "c.9 + 1", ["c + 1", "p"]),
+    ],
+)
+def test_a_number_that_a_loop_counts_by_is_no_further_than_its_iterations_bring_it(
+    room: str, trips: str, place: str, entries: list[str]
+) -> None:
+    text = COUNTED.replace("ROOM", room).replace("TRIPS", trips).replace("PLACE", place)
+    assert unproven_entries_of(text) == entries
+
+
+def test_a_while_that_only_goes_up_stays_above_its_first_value() -> None:
+    assert unproven_entries_of(WALKED.replace("BY", "0")) == []
+    assert unproven_entries_of(WALKED.replace("BY", "-1")) == ["c - 1"]
+
+
+def unproven_entries_of(text: str) -> list[str]:
+    return [re.sub(r"\.\d+", "", str(a.entry)) for a in unproven(read_program(text).functions["f"])]
 
 
 def unproven_as_written(text: str) -> list[str]:

@@ -17,7 +17,6 @@ LIMITS = {
     "ad/lasting.py": {"MOST"},
     "optimize/chains.py": {"MOST", "TRIES"},
     "optimize/contractions.py": {"MOST"},
-    "optimize/counted_loops.py": {"MOST_VALUES"},
     "optimize/distribute.py": {"_DEEPEST"},
     "optimize/elements.py": {"_LONGEST"},
     "optimize/factors.py": {"MOST"},

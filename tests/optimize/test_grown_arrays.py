@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.ir.anf import Concat, For
+from dlang.ir.accesses import unproven
+from dlang.ir.anf import Concat, For, Program
 from dlang.ir.traverse import reachable, walk
 from dlang.pipeline import optimise
 from tests.meaning import values_and_gradients_agree
@@ -135,6 +136,18 @@ def joins(name: str) -> int:
 @pytest.mark.parametrize("name", [*GROWN, *ROOMY])
 def test_an_array_that_grows_by_few_numbers_is_as_long_from_the_start(name: str) -> None:
     assert joins(name) == 0
+
+
+@pytest.mark.parametrize("name", [*GROWN, *ROOMY])
+def test_its_accesses_are_proven_after_each_pass(name: str) -> None:
+    found = lowered(PROGRAM, name)
+    seen: list[tuple[str, str]] = []
+
+    def observe(after: str, program: Program) -> None:
+        seen.extend((after, str(a.entry)) for f in program.functions.values() for a in unproven(f))
+
+    optimise(found.program, [found.entry.name], observe=observe)
+    assert seen == []
 
 
 @pytest.mark.parametrize("name", [*GROWN, *ROOMY, *OTHERS, "curved"])
