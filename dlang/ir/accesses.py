@@ -118,8 +118,8 @@ class _Known:
 
     opened: the variables that are polynomials of others. wrapping: those that would be if their arithmetic cannot wrap;
     reopened: those of them of which that was found out later. open: alternatives of which neither is refuted. unequal:
-    pairs that are not equal. gaps: how many places the bounds of axes and loops around leave, each at least 1 where the
-    code runs. goals: how many the search may still try.
+    pairs that are not equal. gaps: numbers that are at least 1 where the code runs, such as how many places the bounds
+    of axes and loops around leave. goals: how many the search may still try.
     """
 
     ranges: Knowledge
@@ -155,7 +155,10 @@ class _Known:
     # ---- conditions ----
     def learn(self, condition: Atom, holds: bool = True) -> None:
         """Learns what follows from a condition that holds, or does not."""
-        match self.definitions.get(condition) if isinstance(condition, Var) else None:
+        if isinstance(condition, Lit):
+            self.fact(poly(0 if bool(condition.value) == holds else -1))
+            return
+        match self.definitions.get(condition):
             case Prim("not", (a,)):
                 self.learn(a, not holds)
             case Prim(("and" | "or") as name, (a, b)):
@@ -223,7 +226,11 @@ class _Known:
                         self.fact(self.number(gap) - 1)
 
     def fact(self, p: Size) -> None:
-        """Learns p >= 0, as bounds of the variables in it."""
+        """Learns p >= 0, as bounds of the variables in it; of a negative number, that the code here never runs."""
+        if p.constant is not None:
+            if p.constant < 0:
+                self.gaps.append(poly(0))
+            return
         facts, bounded = self.ranges.facts, False
         for v in sorted(dict.fromkeys(p.atoms()), key=lambda v: -v.serial):
             c = p.terms.get((v,))
@@ -357,7 +364,7 @@ class _Known:
 
     # ---- proofs ----
     def never_runs(self) -> bool:
-        """Tells whether the bounds of an axis or a loop around leave no place."""
+        """Tells whether the bounds of an axis or a loop around leave no place, or a condition cannot have held."""
         return any(self.proves(-gap) for gap in self.gaps)
 
     def proves(self, p: Size) -> bool:

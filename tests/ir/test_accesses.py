@@ -259,6 +259,39 @@ def test_a_while_that_only_goes_up_stays_above_its_first_value() -> None:
     assert unproven_entries_of(WALKED.replace("BY", "-1")) == ["c - 1"]
 
 
+NEVER = """
+fn f(n.0: i64, x.1: f64[n.0]) -> (r.2: f64) {
+  m.3: i64 = size n.0 + MORE
+  t.4: bool = le(m.3, n.0)
+  BEFORE
+  r.2: f64 = comp p.5 in 0..2 {
+    s.6: f64 = read x.1[p.5]
+    yield s.6
+  } to keep [] [] sum
+  yield r.2
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "more", "entries"),
+    [
+        ('check false "E0801" ("no") () for ()', 2, []),
+        ('check true "E0801" ("yes") () for ()', 2, ["p"]),
+        ('check t.4 "E0801" ("no") () for ()', 2, []),
+        ('check t.4 "E0801" ("always") () for ()', 0, ["p"]),
+        ("a.7: f64 = if t.4 { b.8: f64 = read x.1[1]\n yield b.8 } else { yield 0.0 }", 2, ["p"]),
+        ("a.7: f64 = if t.4 { yield 0.0 } else { b.8: f64 = read x.1[1]\n yield b.8 }", 2, ["1", "p"]),
+        ("a.7: f64 = if false { b.8: f64 = read x.1[1]\n yield b.8 } else { yield 0.0 }", 2, ["p"]),
+        ("a.7: f64 = if false { yield 0.0 } else { b.8: f64 = read x.1[1]\n yield b.8 }", 2, ["1", "p"]),
+    ],
+)
+def test_nothing_is_read_where_a_check_has_failed_or_an_arm_never_runs(
+    before: str, more: int, entries: list[str]
+) -> None:
+    assert unproven_entries_of(NEVER.replace("BEFORE", before).replace("MORE", str(more))) == entries
+
+
 def unproven_entries_of(text: str) -> list[str]:
     return [re.sub(r"\.\d+", "", str(a.entry)) for a in unproven(read_program(text).functions["f"])]
 
