@@ -55,10 +55,12 @@ from dlang.ad.slices import sliced
 from dlang.ad.summed import reads_as_many
 from dlang.ad.tape import Bundle, fields_of, save, with_all_sizes
 from dlang.ir import anf
+from dlang.ir.affine import Knowledge
 from dlang.ir.anf import Block, For, IndexExpr, Let, Lit, Size, Var, While, fresh, poly
+from dlang.ir.builder import Builder
 from dlang.ir.marks import against
 from dlang.ir.sizes import defined_sizes, with_sizes
-from dlang.ir.substitution import Renaming, refresh
+from dlang.ir.substitution import Renaming, refresh, substitute
 from dlang.ir.traverse import bound_vars, free_vars, pruned_block, type_vars
 from dlang.ir.types import I64, array_type, product
 from dlang.ops import figures
@@ -310,6 +312,8 @@ def vjp_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf.
     if scope.followed:
         body = against(body, op.body)
     params = (node, *now, *bars, *outer_bars)
+    if isinstance(op, anf.For) and not scope.known.positive(op.high - op.low):
+        body = _certified(b, body, op, {v for p in params for v in type_vars(p.type)}, scope.known)
     with b.scope() as test:
         more = b.prim("ne", b.one(anf.Tag(node)), anf.Lit(END, "i64"))
     outs = Renaming({}, renew=True)
@@ -321,6 +325,24 @@ def vjp_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf.
     for v, bar in zip(outer, cotangents[len(state) :], strict=True):
         scope.add(v, bar)
     return replacement
+
+
+def _certified(b: Builder, body: anf.Block, op: anf.For, sizes: set[anf.Var], known: Knowledge) -> anf.Block:
+    """The backward body, in which a check certifies the integers from outside that it mentions, but for sizes.
+
+    What was checked in front of the loop may hold only if that has an iteration, as it has where its list is not empty.
+    """
+    outside = free_vars(body)
+    sizes = sizes.union(known.facts.sizes, *[type_vars(v.type) for v in outside])
+    numbers = [v for v in outside if v.type == I64 and v not in sizes]
+    if not numbers:
+        return body
+    with b.scope() as lets:
+        some = b.prim("lt", b.size(op.low), b.size(op.high), name="some")
+        certified = [anf.fresh(v.name, I64) for v in numbers]
+        b.emit_as(certified, anf.Assert(some, "E0706", ("an iteration of a loop that has none",), (), tuple(numbers)))
+    body = substitute(body, dict(zip(numbers, certified, strict=True)))
+    return anf.Block((*lets, *body.lets), body.results)
 
 
 def _save(

@@ -135,3 +135,27 @@ def test_loops_in_loops_share_a_tape_whose_code_is_linear_in_their_depth() -> No
         x = np.array([0.3, -0.7])
         expected = meaning(dlang.compile(text, backend="interp").f, x, m)
         np.testing.assert_allclose(fn(x, m), expected, rtol=1e-12)
+
+
+CHANGED = """
+fn changed(p: f64[n], q: f64[k], j: i64, u: f64[l], x: f64) -> f64 {
+  var a: f64[?] = p * x
+  for i < k { if u[j] > x { a = q * sin(x) } else { a = concat(a, p) } }
+  sum(v * v for v in a)
+}
+fn f(p: f64[n], q: f64[k], j: i64, u: f64[l], x: f64) = grad(changed, wrt = (p, q, x))(p, q, j, u, x)
+"""
+
+
+def test_what_was_checked_for_a_loop_is_certified_where_its_list_of_iterations_is_walked() -> None:
+    """Such a check holds where there is no iteration: an access at what it certifies is in range in one alone."""
+    optimised(CHANGED)
+    f = dlang.compile(CHANGED).f
+    rng = np.random.default_rng(0)
+    for k, j in ((0, 7), (0, -1), (1, 0), (3, 1)):
+        p, q, u = rng.normal(size=2), rng.normal(size=k), rng.normal(size=2)
+        found, expected = f(p, q, j, u, 0.3), meaning(dlang.compile(CHANGED, backend="interp").f, p, q, j, u, 0.3)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+    with pytest.raises(dlang.DlangError, match="out of range"):
+        f(p, q, 2, u, 0.3)
