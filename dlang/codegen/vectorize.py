@@ -244,6 +244,12 @@ def known_iterations(loop: Loop | Axis) -> int | None:
     return None if count is None else int(count)
 
 
+def most_iterations(loop: Loop) -> int | None:
+    """How many iterations a loop has at most, if bounds of it say so now."""
+    counts = [count for high in loop.highs for low in loop.lows if (count := (high - low).constant) is not None]
+    return int(min(counts)) if counts else None
+
+
 def work(stmts: Sequence[Stmt], lanes: bool = False) -> int:
     """About how many additions one iteration takes at least: a branch, that and its cheaper arm. lanes: or in lanes,
     which have the other arm as well unless it is long: that is jumped over where no lane takes it."""
@@ -384,9 +390,10 @@ class Lanes:
     def width(self, loop: Loop, surveyed: Survey) -> int:
         """How many iterations fill a register; several registers where little is computed, to hide latencies."""
         native = max(self.bits // surveyed.widest, 1)
-        count = known_iterations(loop)
+        count = most_iterations(loop)
         if count is not None and count < native:
-            masked = count >= figures.MASKED_FROM and surveyed.maskable and not loop.reductions
+            exact = known_iterations(loop) is not None
+            masked = exact and count >= figures.MASKED_FROM and surveyed.maskable and not loop.reductions
             return 1 << (count - 1).bit_length() if masked else 1
         several = self.several(loop, surveyed)
         while several > 1 and count is not None and native * several > count:

@@ -290,11 +290,13 @@ def additions(op: anf.Op) -> int:
             return figures.ADDITION
 
 
-def of_scalars(op: anf.If) -> bool:
-    """Tells whether the arms of a branch are scalar code, and choose among numbers."""
+def is_scalar_code(op: anf.Op) -> bool:
+    """Tells whether an operation is one on scalars, or a branch that chooses among numbers by such operations."""
+    if not isinstance(op, anf.If):
+        return op.IS.point
     arms = (op.then, op.otherwise)
     numbers = all(isinstance(a.type, anf.Scalar) for arm in arms for a in arm.results if isinstance(a, anf.Var))
-    return numbers and all(let.op.IS.point for arm in arms for let in arm.lets)
+    return numbers and all(is_scalar_code(let.op) for arm in arms for let in arm.lets)
 
 
 def is_slow(op: anf.Op) -> bool:

@@ -21,7 +21,7 @@ from dlang.ir.axes import Location, Relocation, stacked
 from dlang.ir.builder import Builder
 from dlang.ir.comprehension_queries import filled, sizes_named, taken_apart
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.sharing import additions, liftable, may_go_first, of_scalars, runs_anywhere, takes_long
+from dlang.ir.sharing import additions, is_scalar_code, liftable, may_go_first, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
     free_vars,
@@ -328,7 +328,7 @@ def _stays(op: anf.Op, s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bo
         case anf.Comp():
             if any(d.into is not None for d in op.destinations):
                 return True
-        case anf.If(_, then, otherwise) if of_scalars(op):
+        case anf.If(_, then, otherwise) if is_scalar_code(op):
             if any(_stays(let.op, s, depends) for b in (then, otherwise) for let in b.lets):
                 return True
         case _:

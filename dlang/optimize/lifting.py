@@ -24,7 +24,7 @@ from dlang.ir.affine import Knowledge
 from dlang.ir.axes import at_point
 from dlang.ir.builder import Builder, axis as fresh_axis
 from dlang.ir.marks import is_mark
-from dlang.ir.sharing import Liftable, is_slow, may_matter, of_scalars, runs_anywhere, takes_long
+from dlang.ir.sharing import Liftable, is_scalar_code, is_slow, may_matter, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import pruned, used_by
 from dlang.ir.types import array_type, dtype_of, is_float
@@ -217,8 +217,12 @@ def _expensive_numbers(
     local = {v for let in lets for v in let.vars}
     for let in lets:
         named = [v for v in used_by(let) if v in local]
-        scalar = let.op.IS.point or (isinstance(let.op, anf.If) and of_scalars(let.op))
-        if scalar and len(let.vars) == 1 and depends[let.vars[0]] < axes and all(v in slow for v in named):
+        if (
+            is_scalar_code(let.op)
+            and len(let.vars) == 1
+            and depends[let.vars[0]] < axes
+            and all(v in slow for v in named)
+        ):
             slow[let.vars[0]] = is_slow(let.op) or takes_long(let.op) or any(slow[v] for v in named)
             used.update([v for v in named if depends[v] != depends[let.vars[0]]])
         else:

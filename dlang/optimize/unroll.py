@@ -14,8 +14,9 @@ from math import prod
 from typing import TypeVar
 
 from dlang.ir import anf
+from dlang.ir.sharing import is_scalar_code
 from dlang.ir.substitution import Renaming, substitute
-from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with_op
+from dlang.ir.traverse import map_blocks, map_bodies, mentioned, walk, with_lets, with_op
 from dlang.ir.types import array_type, dtype_of, name_of
 from dlang.ir.writes import determines, sums_in
 from dlang.ops import figures
@@ -29,6 +30,7 @@ from dlang.optimize.write_out import (
     are_few,
     is_choice,
     places,
+    values,
     with_arms,
     written,
 )
@@ -51,9 +53,11 @@ def unrolled(block: anf.Block, early: bool = False) -> anf.Block:
     for let in block.lets:
         op = map_blocks(let.op, partial(unrolled, early=early))
         match op:
-            case anf.Comp(axes=(_, *_)) if (writer := _written(op.body, early, Around())) is not None:
-                lets += _comprehension(let, op, writer)
-                continue
+            case anf.Comp(axes=(_, *_)):
+                longer = any(values(axis) is None for axis in op.axes)
+                if (writer := _written(op.body, early, Around(), longer=longer)) is not None:
+                    lets += _comprehension(let, op, writer)
+                    continue
             case anf.For() | anf.While():
                 lets += of_loop(with_op(let, let.vars, op), op, early)
                 continue
@@ -157,26 +161,30 @@ def _together(array: anf.Var, elements: Mapping[Place, anf.Atom]) -> Iterator[an
         whole = new
 
 
-def _written(body: anf.Block, early: bool, around: Around, sums: Set[anf.Var] = frozenset()) -> Writer | None:
+def _written(
+    body: anf.Block, early: bool, around: Around, sums: Set[anf.Var] = frozenset(), longer: bool = False
+) -> Writer | None:
     """A body with its small comprehensions written out, but for those of arrays that are used whole; None without.
 
-    sums: arrays that are only added to, in memory.
+    sums: arrays that are only added to, in memory. longer: the body is that of a comprehension with a longer axis, of
+    which several points are done at once if what is left is scalar code, with branches or without.
     """
     lets = [let for block in (body, *around.beside) for let in with_arms(block)]
     small = {
         let.vars: short
         for let in lets
         if isinstance(let.op, anf.Comp) and (let.op.axes or not any(d.into in sums for d in let.op.destinations))
-        if (short := _short(let.vars, let.op, early))
+        if (short := _short(let.vars, let.op, early, longer))
     }
     return written(body, small, around)
 
 
-def _short(vars: Sequence[anf.Var], op: anf.Comp, early: bool) -> Short | None:
-    """How a comprehension can be written out; None if it can't."""
+def _short(vars: Sequence[anf.Var], op: anf.Comp, early: bool, branches: bool) -> Short | None:
+    """How a comprehension can be written out; None if it can't. branches: whether one with branches may be."""
     if not op.axes:
         return _one_point(vars, op)
-    if not are_few(op.axes, len(op.body.lets)) or not all(let.op.IS.point for let in op.body.lets):
+    scalar = all(is_scalar_code(let.op) if branches else let.op.IS.point for let in op.body.lets)
+    if not scalar or not are_few(op.axes, len([*walk(op.body)])):
         return None
     if _changes_elements(op):
         return Short(op.axes, ((),) * len(op.destinations))

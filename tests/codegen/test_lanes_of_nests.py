@@ -13,7 +13,7 @@ import dlang
 from dlang.codegen.loops import Loop
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk
-from dlang.codegen.vectorize import Lanes
+from dlang.codegen.vectorize import Lanes, most_iterations
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 
@@ -31,6 +31,9 @@ fn steps(x: f64[n], y: f64[m]) -> (f64[n], f64[m]) = grad(strided, wrt = (x, y))
 fn plane(x: f64[n, k], y: f64[m, l]) -> f64 =
   sum(sin(sum(x[i + p, j + q] * y[p, q] for p, q)) for i < n - m + 1, j < k - l + 1)
 fn planes(x: f64[n, k], y: f64[m, l]) -> (f64[n, k], f64[m, l]) = grad(plane, wrt = (x, y))(x, y)
+fn kernel(x: f64[n, k], y: f64[3, 3]) -> f64 =
+  sum(sin(sum(x[i + p, j + q] * y[p, q] for p, q)) for i < n - 2, j < k - 2)
+fn kernels(x: f64[n, k], y: f64[3, 3]) -> (f64[n, k], f64[3, 3]) = grad(kernel, wrt = (x, y))(x, y)
 """
 NARROWER = ("convolved", "strided", "slopes", "steps", "planes")
 
@@ -71,6 +74,18 @@ def nests(name: str) -> Iterator[tuple[Loop, list[Loop]]]:
     for stmt in walk(program.functions[made.entry.name].body.stmts):
         if isinstance(stmt, Loop) and (inside := [s for s in walk(stmt.stmts) if isinstance(s, Loop)]):
             yield stmt, inside
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (4, 9), (5, 40), (20, 26)])
+def test_small_windows_of_known_size(sizes: tuple[int, ...]) -> None:
+    random = np.random.default_rng(0)
+    same("kernels", random.normal(size=sizes), random.normal(size=(3, 3)))
+
+
+def test_a_loop_of_fewer_iterations_than_a_register_has_lanes_has_none() -> None:
+    inner = [loop for _, inside in nests("kernels") for loop in inside if not loop.masked]
+    few = [loop for loop in inner if (most := most_iterations(loop)) is not None and most < 8]
+    assert few and all(loop.lanes == 1 for loop in few)
 
 
 @pytest.mark.parametrize("name", ["sums", "nearest", "counts"])

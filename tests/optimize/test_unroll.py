@@ -364,3 +364,30 @@ def test_arrays_of_which_some_elements_are_read_mean_the_same(body: str) -> None
         above[at] += step
         below[at] -= step
         assert abs((module.f(above) - module.f(below)) / (2 * step) - slope[at]) < 1e-6 * max(1.0, abs(value))
+
+
+FORCES = """
+fn forces(x: f64[n, 3]) -> f64[n, 3] = [
+  sum(if i == j { 0.0 } else {
+    let r2 = sum((x[i, a] - x[j, a]) ** 2 for a) + 0.01
+    (x[j, c] - x[i, c]) / (r2 * sqrt(r2))
+  } for j < n)
+  for i < n, c < 3
+]
+fn moved(x: f64[n, 3], steps: i64) -> f64[n, 3] {
+  var y = x
+  for s < steps { y = y + 0.1 * forces(y) }
+  y
+}
+"""
+
+
+def test_branches_of_few_points_are_scalar_code_of_a_longer_loop() -> None:
+    made = lowered(FORCES, "moved")
+    scheduled = schedule(optimise(made.program, [made.entry.name], verify=True), Lanes(512))
+    stmts = list(walk_loops(scheduled.functions[made.entry.name].body.stmts))
+    sums = [s for s in stmts if isinstance(s, Loop) and s.reductions]
+    assert [(loop.lanes, len(loop.reductions)) for loop in sums] == [(8, 3)]
+    x = np.random.default_rng(0).normal(size=(11, 3))
+    compiled, meaning = dlang.compile(FORCES), dlang.compile(FORCES, backend="interp")
+    np.testing.assert_allclose(compiled.moved(x, 4), meaning.moved(x, 4), rtol=1e-12)
