@@ -2,13 +2,16 @@
 
 A value that the adjoint mentions is saved, or computed again from others that are saved; so of a chain such as
 s = 1/2 tanh(z/2) + 1/2 just what `tanh` gave is saved. Computed again are single primitives, views, elements of arrays,
-and comprehensions of such that give one element for each point. Costs are in quarters of a simple operation: to write
-an element and to read it takes two of these and something for its bytes, which go through memory twice; a division or
-a root counts for more than one, and what takes a series for more than saving does. Never computed again are products
-and other reductions, loops, branches, calls, effects, and sizes of arrays that only the run knows. No check is made
-again: what it certifies are the numbers that it was given, so neither `x[i - 1]` where `i > 0` was asked nor
+branches among such, and comprehensions of such that give one element for each point. Costs are in quarters of a simple
+operation: to write an element and to read it takes two of these and something for its bytes, which go through memory
+twice; a division or a root counts for more than one, and what takes a series for more than saving does. Never computed
+again are products and other reductions, loops, calls, effects, and sizes of arrays that only the run knows. No check is
+made again: what it certifies are the numbers that it was given, so neither `x[i - 1]` where `i > 0` was asked nor
 `x[idx[j]]` saves an index. What a comprehension of the adjoint reads more than once, as a product does, is saved too:
 such products are then done for all iterations at once (`optimize/sink_products.py`).
+
+An array that is larger by a power of the sizes than all that it is computed of, such as the distances of all pairs of
+points, may take more to compute again: else a loop would save as much in each iteration, and not just its state.
 
 It is the same primitive of the same operands, so the value is the same to the bit.
 """
@@ -22,8 +25,9 @@ from dataclasses import dataclass, replace
 from dlang.ad.lasting import Lasting, nominal
 from dlang.diagnostics import Span
 from dlang.ir import anf
-from dlang.ir.affine import Knowledge
+from dlang.ir.affine import Knowledge, grows_less
 from dlang.ir.comprehension_queries import point_of
+from dlang.ir.sharing import is_scalar_code
 from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import free_vars, mentioned, parts, pruned, type_vars, used_by, walk
 from dlang.ir.types import I64, dtype_of, is_float, product
@@ -219,11 +223,18 @@ class _Chooser:
                 return elements * figures.RECOMPUTED  # it is in the tape already
         width = WIDTHS.get(dtype_of(v), 8)
         memory = 0 if not self.in_memory else 2 * width if isinstance(v.type, anf.Array) else width
-        return elements * (2 * figures.RECOMPUTED + memory)
+        return elements * (2 * figures.RECOMPUTED + memory) * (figures.OUTGROWN if self.outgrows(v) else 1)
+
+    def outgrows(self, v: anf.Var) -> bool:
+        """Tells whether an array is larger by a power of the sizes than all arrays together that it is computed of."""
+        if not isinstance(v.type, anf.Array) or v not in self.defined:
+            return False
+        arrays = [a for a in used_by(self.defined[v]) if isinstance(a.type, anf.Array)]
+        return bool(arrays) and grows_less(sum_of(_elements(a.type) for a in arrays), _elements(v.type))
 
     def way(self, v: anf.Var) -> _Way | None:
         """How to compute a value again; None if that is not possible, or costs no less than to save it."""
-        if v not in self.defined or v in self.kept or isinstance(v.type, anf.Token):
+        if v not in self.defined or isinstance(v.type, anf.Token) or (v in self.kept and not self.outgrows(v)):
             return None
         let = self.defined[v]
         if (
@@ -291,6 +302,10 @@ def _cost(op: anf.Op, saved: Sequence[anf.Var]) -> int | None:
             return figures.RECOMPUTED
         case anf.Prim(name) if COST[name] <= figures.REMAINDER:
             return figures.RECOMPUTED_DIVISION
+        case anf.If(_, then, otherwise) if is_scalar_code(op):
+            arms = [[_cost(let.op, saved) for let in arm.lets] for arm in (then, otherwise)]
+            known = [sum([c for c in arm if c is not None]) for arm in arms if None not in arm]
+            return figures.RECOMPUTED + max(known) if len(known) == len(arms) else None
         case _:
             return None
 

@@ -167,6 +167,8 @@ PRECOMPUTED_BODY = 4
 # ---- derivatives: saved, or computed again ---------------------------------------------------------------------------
 RECOMPUTED, RECOMPUTED_DIVISION = 4, 10
 """The time of an operation, and of a division or root, that a backward pass computes again, in bytes saved."""
+OUTGROWN = 4
+"""How many times as much it may take to compute an array again that outgrows what it is computed of."""
 SAVED_WHOLE = 5
 """How many times as many elements as a backward pass reads an array may have that is kept, instead of saving these."""
 RECOMPUTED_BODY = 10

@@ -73,6 +73,21 @@ fn smoothed(x: f64[m], n: i64) -> f64 {
 }
 fn of_smoothed(x: f64[m], n: i64) -> f64[m] = grad(smoothed)(x, n)
 
+fn attracted(x: f64[m, 3], n: i64) -> f64 {
+  var y = x
+  for t < n {
+    y += [
+      sum(if i == j { 0.0 } else {
+        let r2 = sum((y[i, a] - y[j, a]) ** 2 for a) + 0.01
+        (y[j, c] - y[i, c]) / (r2 * sqrt(r2))
+      } for j < m)
+      for i < m, c < 3
+    ]
+  }
+  sum(y ** 2)
+}
+fn of_attracted(x: f64[m, 3], n: i64) -> f64[m, 3] = grad(attracted)(x, n)
+
 fn deep(w: f64[m, m], h: f64[m], k: i64) -> f64[m] {
   if k == 0 { return h }
   let below = deep(w, sigmoid(w @ h), k - 1)
@@ -227,6 +242,16 @@ def test_no_index_by_which_a_loop_counts_is_saved() -> None:
     found = Interpreter(program).run(entry, [5, x, 2])[0]
     step = np.array([[1, 0, 0, 0, 0], [0.5, 0, 0.5, 0, 0], [0, 0.5, 0, 0.5, 0], [0, 0, 0.5, 0, 0.5], [0, 0, 0, 0, 1]])
     assert np.allclose(found, np.ones(5) @ step @ step)
+
+
+def test_what_outgrows_what_it_is_computed_of_is_not_saved_in_each_iteration() -> None:
+    arrays = [p.type for loop in loops(compiled("of_attracted")[1]) for p in loop.params if isinstance(p.type, Array)]
+    assert any(len(array.shape) == 3 for array in arrays)  # the state, of each iteration
+    assert not any(len([size for size in array.shape if size.constant is None]) > 2 for array in arrays), arrays
+    x = np.random.default_rng(0).normal(size=(5, 3))
+    _, program, entry, _ = compiled("of_attracted")
+    (found,) = Interpreter(program).run(entry, [5, x, 4])
+    assert np.allclose(found, meaning(dlang.compile(TEXT, backend="interp").of_attracted, x, 4))
 
 
 def test_the_tape_of_a_call_has_what_the_rest_is_computed_from() -> None:
