@@ -126,26 +126,33 @@ class Facts(Generic[A]):
                 self._changed[v] = None
         del self._learned[mark:]
 
-    def proves_nonnegative(self, p: Poly[A], depth: int = 0, room: int = ROOM) -> bool:
-        """Tells whether p >= 0 follows. room: goals that may be tried; numbers have ends in terms of numbers."""
+    def proves_nonnegative(
+        self, p: Poly[A], depth: int = 0, room: int = ROOM, replaced: frozenset[A] = frozenset()
+    ) -> bool:
+        """Tells whether p >= 0 follows. room: goals that may be tried; numbers have ends in terms of numbers.
+
+        replaced: variables whose ends were looked at already; ends in terms of each other go round in a circle.
+        """
         if self._obvious(p):
             return True
         if depth > DEPTH or not room or p.constant is not None:
             return False
         atoms = [v for v in dict.fromkeys(p.atoms()) if all(m.count(v) <= 1 for m in p.terms)]
-        bounded = [v for v in atoms if v in self.bounds]
+        bounded = [v for v in atoms if v in self.bounds and v not in replaced]
         if bounded:
             v = max(bounded, key=lambda v: (v not in self.sizes, v.serial))
             k = p.coefficient(v)
             lows, highs = self.bounds[v]
-            if self.proves_nonnegative(k, depth + 1, room):
+            if k.constant is not None:
+                ends = lows if k.constant >= 0 else highs
+            elif self.proves_nonnegative(k, depth + 1, room, replaced):
                 ends = lows
-            elif self.proves_nonnegative(-k, depth + 1, room):
+            elif self.proves_nonnegative(-k, depth + 1, room, replaced):
                 ends = highs
             else:
                 return False
-            others, share = p.without(v), room // max(len(ends), 1)
-            return any(self.proves_nonnegative(others + k * end, depth + 1, share) for end in ends)
+            others, share, replaced = p.without(v), room // max(len(ends), 1), replaced | {v}
+            return any(self.proves_nonnegative(others + k * end, depth + 1, share, replaced) for end in ends)
         for v in atoms:
             if v in self.floors:
                 dividend, divisor = self.floors[v]
@@ -154,7 +161,7 @@ class Facts(Generic[A]):
                     worst = p.without(v) + dividend * Poly[A]({(): times})
                     if divisor.constant and all(isinstance(x, int) for x in p.terms.values()):  # then p > -1 is enough
                         worst = worst + Poly[A]({(): 1 - Fraction(1) / divisor.constant})
-                    return self.proves_nonnegative(worst, depth + 1, room)
+                    return self.proves_nonnegative(worst, depth + 1, room, replaced)
         return self._obvious(self._inhabited(p))
 
     def _obvious(self, p: Poly[A]) -> bool:

@@ -95,3 +95,24 @@ def test_numbers_with_ends_in_terms_of_numbers_with_ends_are_soon_given_up(facts
         numbers.append(v)
     assert not facts.proves_nonnegative(Poly.of(numbers[-1]) - 1) and facts.exact(Poly.of(numbers[-1]) + 1)
     assert facts.proves_nonnegative(Poly.of(numbers[3]))
+
+
+def test_ends_in_terms_of_each_other_are_looked_at_once() -> None:
+    """With 1 <= m <= h + i and m - h <= i < m: bounds that go round in a circle prove nothing more."""
+    asked: list[Poly[V]] = []
+
+    class Counting(Facts[V]):
+        def _obvious(self, p: Poly[V]) -> bool:
+            asked.append(p)
+            return super()._obvious(p)
+
+    known = Counting()
+    known.size(m)
+    known.size(h)
+    known.floors[h] = (M, Poly.of(2))
+    known.between(m, (Poly.of(1),), (H + I + 1, I * 2 + 1))
+    known.between(i, (M - H, ZERO), (M,))
+    assert known.proves_nonnegative(M - I - 1) and known.proves_nonnegative(H + I - M)
+    asked.clear()
+    assert not known.proves_nonnegative(-4 * M + 4)
+    assert len(asked) <= 12

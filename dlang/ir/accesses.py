@@ -119,7 +119,8 @@ class _Known:
     opened: the variables that are polynomials of others. wrapping: those that would be if their arithmetic cannot wrap;
     reopened: those of them of which that was found out later. open: alternatives of which neither is refuted. unequal:
     pairs that are not equal. gaps: numbers that are at least 1 where the code runs, such as how many places the bounds
-    of axes and loops around leave. goals: how many the search may still try.
+    of axes and loops around leave. goals: how many the search may still try. asked: what it did not find to follow,
+    each with how many variables had been replaced.
     """
 
     ranges: Knowledge
@@ -131,6 +132,7 @@ class _Known:
     reopened: list[Var] = field(default_factory=list)
     gaps: list[Size] = field(default_factory=list)
     goals: int = 0
+    asked: dict[Size, int] = field(default_factory=dict)
 
     def of(self, atom: Atom) -> Size:
         return self.number(poly(atom))
@@ -370,12 +372,18 @@ class _Known:
     def proves(self, p: Size) -> bool:
         """Tells whether p >= 0 follows."""
         self.goals = GOALS
+        self.asked = {}
         return self.search(p, 0)
 
     def search(self, p: Size, depth: int) -> bool:
         """Tells whether p >= 0 in the worst case of one of its variables, each of them and of its bounds in turn."""
-        if p.constant is not None or self.ranges.at_least_zero(p):
-            return p.constant is None or p.constant >= 0
+        if p.constant is not None:
+            return p.constant >= 0
+        if (before := self.asked.get(p)) is not None and before <= depth:  # each order of variables comes to the same
+            return False
+        if before is None and self.ranges.at_least_zero(p):
+            return True
+        self.asked[p] = depth
         if depth > DEPTH or self.goals <= 0:
             return False
         self.goals -= 1
@@ -432,11 +440,13 @@ class _Known:
 
     def supposing(self, condition: Atom, holds: bool, is_true_of: Callable[[Size], bool], value: Size) -> bool:
         """Tells whether something is true of a value where a condition holds, or does not."""
-        mark = self.mark()
+        mark, asked = self.mark(), self.asked
+        self.asked = {}
         self.learn(condition, holds)
         self.settle()
         found = is_true_of(value)
         self.undo(mark)
+        self.asked = asked
         return found
 
     def sign(self, c: Size) -> int:
