@@ -24,6 +24,7 @@ from dlang.ir.affine import Knowledge
 from dlang.ir.anf import Assert, Atom, Lit, Prim, Size, Var, poly
 from dlang.ir.errors import IRError
 from dlang.ir.loop_states import Ends, behind_loop, kept_between, within_condition, within_iteration
+from dlang.ir.points import find_point, value_at
 from dlang.ir.printer import print_let
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import walk
@@ -33,6 +34,7 @@ from dlang.polynomials import Poly, TooManyTerms
 
 INDEX = "E0801"  # the code of a check that puts an index in range; what others say of a number is no reason to access
 GOALS = 300  # of a search
+EASY = 4  # goals before a point is looked for at which all holds that is known
 DEPTH = 7  # of a search: variables that are replaced one in another
 MADE = 3  # elements of arrays that are looked at one in another
 
@@ -120,7 +122,8 @@ class _Known:
     reopened: those of them of which that was found out later. open: alternatives of which neither is refuted. unequal:
     pairs that are not equal. gaps: numbers that are at least 1 where the code runs, such as how many places the bounds
     of axes and loops around leave. goals: how many the search may still try. asked: what it did not find to follow,
-    each with how many variables had been replaced.
+    each with how many variables had been replaced. point: integers for which all that is known holds, of a search that
+    is not easy.
     """
 
     ranges: Knowledge
@@ -133,6 +136,7 @@ class _Known:
     gaps: list[Size] = field(default_factory=list)
     goals: int = 0
     asked: dict[Size, int] = field(default_factory=dict)
+    point: dict[Var, int] | None = None
 
     def of(self, atom: Atom) -> Size:
         return self.number(poly(atom))
@@ -145,6 +149,11 @@ class _Known:
         ranges = self.ranges
         lengths = ranges.facts.mark(), len(self.reopened), len(self.gaps)
         return *lengths, dict(self.open), dict(self.unequal), dict(ranges.nonnegative)
+
+    def amount(self) -> tuple[int, ...]:
+        """Numbers that are others when more is known in the same place."""
+        ranges = self.ranges
+        return ranges.facts.mark(), len(ranges.nonnegative), len(self.opened), len(self.gaps)
 
     def undo(self, mark: _Mark) -> None:
         """Forgets what was learned since a mark."""
@@ -372,7 +381,7 @@ class _Known:
     def proves(self, p: Size) -> bool:
         """Tells whether p >= 0 follows."""
         self.goals = GOALS
-        self.asked = {}
+        self.asked, self.point = {}, None
         return self.search(p, 0)
 
     def search(self, p: Size, depth: int) -> bool:
@@ -381,12 +390,16 @@ class _Known:
             return p.constant >= 0
         if (before := self.asked.get(p)) is not None and before <= depth:  # each order of variables comes to the same
             return False
+        if self.point is not None and (found := value_at(p, self.point)) is not None and found < 0:
+            return False
         if before is None and self.ranges.at_least_zero(p):
             return True
         self.asked[p] = depth
         if depth > DEPTH or self.goals <= 0:
             return False
         self.goals -= 1
+        if self.goals == GOALS - EASY and self.point is None:
+            self.point = find_point(self.ranges, self.definitions, self.opened)
         for v in sorted(dict.fromkeys(p.atoms()), key=lambda v: -v.serial):
             try:
                 c, others = p.coefficient(v), p.without(v)
@@ -440,13 +453,13 @@ class _Known:
 
     def supposing(self, condition: Atom, holds: bool, is_true_of: Callable[[Size], bool], value: Size) -> bool:
         """Tells whether something is true of a value where a condition holds, or does not."""
-        mark, asked = self.mark(), self.asked
-        self.asked = {}
+        mark, asked, point = self.mark(), self.asked, self.point
+        self.asked, self.point = {}, {}
         self.learn(condition, holds)
         self.settle()
         found = is_true_of(value)
         self.undo(mark)
-        self.asked = asked
+        self.asked, self.point = asked, point
         return found
 
     def sign(self, c: Size) -> int:
@@ -491,10 +504,11 @@ class _Walk:
         """Notes the entries of an index that are not proven to be in range."""
         known = self.known
         for entry, size in zip(index, shape, strict=False):  # that of a row leaves the last axes out
+            before = None
             for attempt in (known.settle, known.reconsider):
                 attempt()
                 e, n = known.number(entry), known.number(size)
-                if known.proves(e) and known.proves(n - 1 - e):
+                if before != (before := known.amount()) and known.proves(e) and known.proves(n - 1 - e):
                     break
             else:
                 if known.never_runs():
