@@ -95,11 +95,20 @@ def _join(nodes: Conversions, b: Builder, dtype: str, args: Sequence[anf.Var]) -
 
 
 def _both(b: Builder, nodes: Conversions, x: anf.Atom, y: anf.Atom) -> anf.Atom:
-    """The sum of two sums, of which neither is looked into."""
+    """The sum of two sums, of which only the second is looked into: it may be a single element, which is put in front
+    of the first."""
+    both = _variant(nodes, x, BOTH)
+
+    def in_front() -> anf.Atom:
+        return b.one(anf.Construct(both, (y, x)))
+
+    def of_element() -> anf.Atom:
+        element = _variant(nodes, x, ELEMENT)
+        *term, rest = b.emit(anf.Fields(element, y))
+        return b.if_(_is(b, rest, 0), lambda: b.one(anf.Construct(element, (*term, x))), in_front)[0]
 
     def unless_zero() -> anf.Atom:
-        both = _variant(nodes, x, BOTH)
-        return b.if_(_is(b, y, 0), lambda: x, lambda: b.one(anf.Construct(both, (x, y))))[0]
+        return b.if_(_is(b, y, ELEMENT), of_element, lambda: b.if_(_is(b, y, 0), lambda: x, in_front)[0])[0]
 
     return b.if_(_is(b, x, 0), lambda: y, unless_zero)[0]
 
@@ -110,21 +119,21 @@ def _all(b: Builder, conditions: Sequence[anf.Atom]) -> anf.Atom:
 
 def array_of(b: Builder, nodes: Conversions, total: anf.Atom, type: anf.Array) -> anf.Atom:
     """The array that a sum stands for, of a type of tangents: its only term, where that is the whole array."""
+    box, rank = _variant(nodes, total, BOX), len(type.shape)
+
+    def whole() -> anf.Atom:
+        fields = b.emit(anf.Fields(box, total))
+        wanted = [*[ZERO] * rank, *map(b.size, type.shape)]
+        same = [b.prim("eq", found, size) for found, size in zip(fields, wanted, strict=False)]
+        return _all(b, [_is(b, fields[-1], 0), *same])
 
     def in_zeros() -> anf.Atom:
         zeros = nodes.nothing(b, type)
         assert isinstance(zeros, anf.Var)
         return added(b, nodes, total, zeros)
 
-    def boxed() -> anf.Atom:
-        rank = len(type.shape)
-        fields = b.emit(anf.Fields(_variant(nodes, total, BOX), total))
-        wanted = [*[ZERO] * rank, *map(b.size, type.shape)]
-        same = [b.prim("eq", found, size) for found, size in zip(fields, wanted, strict=False)]
-        is_whole = _all(b, [_is(b, fields[-1], 0), *same])
-        return b.if_(is_whole, lambda: retyped(b, fields[2 * rank], type), in_zeros)[0]
-
-    return b.if_(_is(b, total, BOX), boxed, in_zeros)[0]
+    is_whole = b.if_(_is(b, total, BOX), whole, lambda: anf.Lit(False, "bool"))[0]
+    return b.if_(is_whole, lambda: retyped(b, b.emit(anf.Fields(box, total))[2 * rank], type), in_zeros)[0]
 
 
 def added(b: Builder, nodes: Conversions, total: anf.Atom, array: anf.Var) -> anf.Var:
@@ -152,10 +161,11 @@ def _adding(nodes: Conversions, dtype: str) -> str:
 
 
 def _loop(b: Builder, nodes: Conversions, total: anf.Var, array: anf.Var) -> anf.Var:
-    """Adds the terms one after another. Of `Both(x, y)` those of x come first, and it becomes less deep on the left."""
+    """Adds the terms one after another. Those of x in `Both(x, y)` come first, and y waits in a list."""
     rank = len(array_type(array).shape)
+    pair = _variant(nodes, total, BOTH)
 
-    def fields(tag: int, node: anf.Atom) -> tuple[anf.Var, ...]:
+    def fields(tag: int, node: anf.Var) -> tuple[anf.Var, ...]:
         return b.emit(anf.Fields(_variant(nodes, node, tag), node))
 
     def element(node: anf.Var, bar: anf.Var) -> tuple[anf.Var, anf.Var]:
@@ -177,36 +187,40 @@ def _loop(b: Builder, nodes: Conversions, total: anf.Var, array: anf.Var) -> anf
         # A term of no points may stand at an index that nothing has checked.
         return rest, b.if_(inside, lambda: _with_terms(b, nodes, bar, terms, list(map(anf.poly, low))), lambda: bar)[0]
 
-    def both(node: anf.Var, bar: anf.Var) -> tuple[anf.Atom, ...]:
+    def both(node: anf.Var, waiting: anf.Var, bar: anf.Var) -> tuple[anf.Atom, ...]:
         x, y = fields(BOTH, node)
+        return x, b.one(anf.Construct(pair, (y, waiting))), bar
 
-        def leaf(step: tuple[anf.Var, anf.Var]) -> tuple[anf.Atom, ...]:
-            rest, bar = step
-            return _both(b, nodes, rest, y), bar
+    def one_term(tag: anf.Var, node: anf.Var, waiting: anf.Var, bar: anf.Var) -> tuple[anf.Atom, ...]:
+        def boxed() -> tuple[anf.Atom, ...]:
+            rest, after = box(node, bar)
+            return rest, waiting, after
 
-        def turned() -> tuple[anf.Atom, ...]:
-            first, second = fields(BOTH, x)
-            behind = b.one(anf.Construct(_variant(nodes, x, BOTH), (second, y)))
-            return b.one(anf.Construct(_variant(nodes, x, BOTH), (first, behind))), bar
+        def not_element() -> tuple[anf.Atom, ...]:
+            return b.if_(b.prim("eq", tag, anf.Lit(BOX, "i64")), boxed, lambda: both(node, waiting, bar))
 
-        return b.if_(
-            _is(b, x, ELEMENT),
-            lambda: leaf(element(x, bar)),
-            lambda: b.if_(
-                _is(b, x, BOX),
-                lambda: leaf(box(x, bar)),
-                lambda: b.if_(_is(b, x, BOTH), turned, lambda: (y, bar)),
-            ),
+        def of_element() -> tuple[anf.Atom, ...]:
+            rest, after = element(node, bar)
+            return rest, waiting, after
+
+        return b.if_(b.prim("eq", tag, anf.Lit(ELEMENT, "i64")), of_element, not_element)
+
+    def next(waiting: anf.Atom) -> tuple[anf.Atom, ...]:
+        first, others = b.emit(anf.Fields(pair, waiting))
+        return b.one(anf.Tag(first)), first, others
+
+    def step(tag: anf.Var, node: anf.Var, waiting: anf.Var, bar: anf.Var) -> tuple[anf.Atom, ...]:
+        rest, left, after = one_term(tag, node, waiting, bar)
+        kind = b.one(anf.Tag(rest))
+        more = b.if_(
+            b.prim("eq", kind, ZERO),
+            lambda: b.if_(_is(b, left, 0), lambda: (kind, rest, left), lambda: next(left)),
+            lambda: (kind, rest, left),
         )
+        return *more, after
 
-    def step(node: anf.Var, bar: anf.Var) -> tuple[anf.Atom, ...]:
-        return b.if_(
-            _is(b, node, ELEMENT),
-            lambda: element(node, bar),
-            lambda: b.if_(_is(b, node, BOX), lambda: box(node, bar), lambda: both(node, bar)),
-        )
-
-    _, out = b.while_([total, array], lambda node, bar: b.prim("ne", b.one(anf.Tag(node)), ZERO), step)
+    start = [b.one(anf.Tag(total)), total, nodes.nothing(b, total.type), array]
+    *_, out = b.while_(start, lambda tag, *_: b.prim("ne", tag, ZERO), step)
     return out
 
 
