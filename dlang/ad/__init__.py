@@ -34,8 +34,8 @@ table of primitives (`rules.py`).
   level makes or copies an array, at any order of derivatives.
 - The cotangent of a node is zero, or the cotangents of its floats and nodes (`tangent_types.py`), so sums of trees stop
   where one is zero (`conversions.py`). A user sees trees of the type of the value. To open a node costs nothing for the
-  elements of its arrays, nor does it in the adjoint: such an array, or one that a loop hands on (`summed.py`), has a
-  sum of terms in place of a cotangent, which is added up where the array is made (`sums.py`).
+  elements of its arrays, nor does it in the adjoint: such an array, or one that a loop hands on or chooses
+  (`summed.py`), has a sum of terms in place of a cotangent, which is added up where the array is made (`sums.py`).
 - Linear algebra has rules of its own (`linear_algebra.py`, `determinants.py`). A solution, an inverse
   and a determinant are operations of a matrix *and* its factors, through which no derivative goes, so their adjoints
   use the factors that the value was made of.

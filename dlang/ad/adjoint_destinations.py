@@ -25,7 +25,7 @@ that sets a few elements in each iteration has an adjoint that changes as few in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product as combinations
 from math import inf
@@ -158,19 +158,21 @@ class _Box:
 def _in_box(c: Contribution, p: _Placement, boxes: dict[anf.Var, _Box]) -> Contribution:
     """A contribution to an array from a node, as one to the box of its elements that the points reach.
 
-    A row is one, where the number of the row is the same at all points, and a window. Few elements at indices that data
-    gives are in no box: where this runs many times, that raises `NoParallelAdjoint`, and each is a term of its own.
-    boxes: those so far, with a variable for each.
+    A row is one, where the number of the row is the same at all points, and a window. Few elements that lie apart are
+    in no box: where this runs many times, that raises `NoParallelAdjoint`, and each is a term of its own. boxes: those
+    so far, with a variable for each.
     """
     shape = array_type(c.array).shape
     ends = [None if c.conditional else _ends(e, p) for e in c.index]
     reached = [size if end is None else end[1] - end[0] + 1 for end, size in zip(ends, shape, strict=True)]
     if not far_fewer(product(reached), product(shape)):
         ends = [end if end is not None and end[0] == end[1] else None for end in ends]
-    by_data = c.conditional or any(e.mentions(p.depends.keys() - p.digits.keys()) for e in c.index)
-    if by_data and p.scope.repeated and p.box is not None:
+    if p.scope.repeated and p.box is not None and not p.digits:
         points = product([high - low + 1 for low, high in p.box.values()])
-        if far_fewer(points, product(reached)):
+        elements = product(
+            [size if end is None else end[1] - end[0] + 1 for end, size in zip(ends, shape, strict=True)]
+        )
+        if elements.constant is None and far_fewer(points, elements):
             raise NoParallelAdjoint
     low = tuple([anf.poly(0) if end is None else end[0] for end in ends])
     sizes = tuple(
@@ -182,6 +184,11 @@ def _in_box(c: Contribution, p: _Placement, boxes: dict[anf.Var, _Box]) -> Contr
         var = anf.fresh(c.array.name, anf.Array(dtype_of(c.array), sizes))
         boxes[var] = box
     return replace(c, array=var, index=tuple([e - start for e, start in zip(c.index, low, strict=True)]))
+
+
+def _count(ends: Iterable[tuple[anf.Size, anf.Size]]) -> anf.Size:
+    """How many elements there are between the least and the greatest values of the entries of an index."""
+    return product([high - low + 1 for low, high in ends])
 
 
 def _ends(entry: anf.Size, p: _Placement) -> tuple[anf.Size, anf.Size] | None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from dlang.ad import sums
 from dlang.ad.adjoint_destinations import Setting, place_adjoint
 from dlang.ad.elements import emit_comp, from_there, saved_values
 from dlang.ad.interchange import interchanged
@@ -28,7 +29,7 @@ from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import bound_vars, mentioned
-from dlang.ir.types import I64, dtype_of, is_float, product, type_of
+from dlang.ir.types import I64, array_type, dtype_of, is_float, product, type_of
 from dlang.ir.writes import determines, missing
 from dlang.ops.monoids import CHOOSING
 from dlang.polynomials import Poly
@@ -259,34 +260,39 @@ def vjp_view(op: anf.View, g: anf.Atom, scope: Scope) -> None:
     """y[a] = x[i(a)]: x̄[i(a)] += ȳ[a] at every a, placed as the adjoint of any other read."""
     b = scope.b
     assert isinstance(g, anf.Var)
-    if not is_float(op.array.type):
-        _vjp_view_of_nodes(op, g, scope)
-        return
     axes = tuple(anf.Axis(v, (Poly({}),), (size,)) for v, size in zip(op.axes, op.shape, strict=True))
     with b.scope() as lets:
         value = b.one(anf.Read(g, tuple(anf.poly(v) for v in op.axes)))
     sink = scope.sink
     if sink is not None and op.array not in sink.inside:
         raise NoParallelAdjoint
-    place_adjoint(scope, axes, lets, [Contribution(op.array, op.index, value, False)])
+    if is_float(op.array.type):
+        try:
+            place_adjoint(scope, axes, lets, [Contribution(op.array, op.index, value, False)])
+            return
+        except NoParallelAdjoint:
+            if op.array not in scope.summed:
+                raise
+    _vjp_view_in_order(op, g, scope)
 
 
-def _vjp_view_of_nodes(op: anf.View, g: anf.Var, scope: Scope) -> None:
-    """The same one after another: nodes are summed by calls."""
-    if scope.sink is not None and op.array not in scope.sink.inside:
-        raise NoParallelAdjoint
+def _vjp_view_in_order(op: anf.View, g: anf.Var, scope: Scope) -> None:
+    """The same one after another: nodes are summed by calls, and few elements of an array from a node are terms."""
     b = scope.b
+    few = op.array in scope.summed and far_fewer(product(op.shape), product(array_type(op.array).shape))
 
-    def nest(bar: anf.Var, at: tuple[anf.Var, ...]) -> anf.Var:
+    def nest(bar: anf.Atom, at: tuple[anf.Var, ...]) -> anf.Atom:
         if len(at) < len(op.shape):
             (out,) = b.for_(0, op.shape[len(at)], [bar], lambda i, inner: nest(inner, (*at, i)))
             return out
         index = tuple(substitute(e, dict(zip(op.axes, at, strict=True))) for e in op.index)
         cotangent = b.one(anf.Read(g, tuple(map(anf.poly, at))))
+        if few:
+            return sums.with_element(b, scope.nodes, bar, index, cotangent)
+        assert isinstance(bar, anf.Var)
         return b.update(bar, index, scope.nodes.plus(b, b.one(anf.Read(bar, index)), cotangent))
 
-    bar = scope.take_array(op.array)
-    scope.add(op.array, nest(bar, ()))
+    scope.add(op.array, nest(scope.take(op.array) if few else scope.take_array(op.array), ()))
 
 
 # ---- max and min -----------------------------------------------------------------------------------------------------

@@ -151,11 +151,11 @@ class Scope(ABC):
                 raise NoParallelAdjoint
             self.sink.wanted.append(Contribution(array, index, g, self.sink.conditional))
             return
-        if array in self.summed:
-            self.bars[array] = [sums.with_element(self.b, self.nodes, self.take(array), index, g)]
-            return
         if array in self.chosen and not self.bars.get(array):
             self._add_chosen(*self.chosen[array], index, g)
+            return
+        if array in self.summed:
+            self.bars[array] = [sums.with_element(self.b, self.nodes, self.take(array), index, g)]
             return
         bar = self.take(array)
         assert isinstance(bar, anf.Var)
@@ -164,7 +164,7 @@ class Scope(ABC):
 
     def note_summed(self, lets: Sequence[anf.Let]) -> None:
         """Notes the arrays of lets, nested ones included, whose cotangents are sums."""
-        self.summed |= summed_arrays(lets, self.active, self.known, self.summed)
+        self.summed |= summed_arrays(lets, self.active, self.known, self.summed, self.repeated)
 
     def choices(self, let: anf.Let) -> None:
         """Notes the arrays that a branch only chooses: an element of one of these is one of the array chosen."""

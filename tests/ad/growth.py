@@ -777,6 +777,19 @@ fn f(x: f64[n], k: i64[n]) -> f64 {
   s
 }
 """),
+    "elements that lie apart in a list": Case("""
+enum L<n> { Nil, Cons(f64[n], L<n>) }
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  let l = if x[0] > 5.0 { Nil } else { Cons(sin(x), Nil) }
+  let step = n // 6
+  var s = 0.1
+  for i < n { s = 0.5 * sin(s) + (match l {
+      Cons(t, _) => sum(t[step * j] * x[j] for j < 6) + cumsum(t[0..6 * step by step])[i % 6]
+      Nil => 0.0
+    }) }
+  s
+}
+"""),
     "slices of an array in a list by recursion": Case("""
 enum L<n> { Nil, Cons(f64[n], L<n>) }
 fn parts(l: L<m>, i: i64) -> f64 = match l {
@@ -830,6 +843,32 @@ fn f(x: f64[n], k: i64[n]) -> f64 {
   for i < n {
     s = 0.5 * s + a[i] * b[k[i]]
     if x[i] > 0.5 { (a, b) = (b, a) }
+  }
+  s
+}
+"""),
+    "rows of matrices that a branch chooses": Case("""
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  let a = [x[i] * x[j] for i < n, j < n]
+  let b = sin(a)
+  var s = 0.1
+  for i < n {
+    let p = if x[i] > 0.5 { a } else { b }
+    let q = if s > 0.3 { p } else { a }
+    s = 0.5 * sin(s) + sum(p[k[i]] * x) + sum(q[.., i]) + q[i, k[i]]
+  }
+  s
+}
+"""),
+    "an array that is handed on, and seldom made": Case("""
+enum L<n> { Nil, Cons(f64[n], L<n>) }
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  let l = if x[0] > 5.0 { Nil } else { Cons(sin(x), Nil) }
+  var h = x
+  var s = 0.1
+  for i < n {
+    if x[i] > 0.5 { h = match l { Nil => x, Cons(a, _) => a } } else if i == 3 { h = h * 0.5 }
+    s = 0.5 * sin(s) + h[k[i]]
   }
   s
 }

@@ -136,6 +136,43 @@ USES = {
   }
   t
 }""",
+    "few elements in a loop": """{
+  var (t, left) = (0.1, l)
+  for i < 2 * n {
+    left = if t > 0.5 { l } else { match left { Part(_, _, _, Part(a, b, s, r)) => Part(a, b, s, r), _ => l } }
+    t = 0.5 * sin(t) + (match left { End => 0.0, Part(a, b, s, _) =>
+      sum(a[(i + k * j) % n] * x[j] for j < 2) + sum(if a[j] > 0.5 { b[j, (i + j) % n] * s } else { 0.1 } for j < 2) +
+      sum(a[i % 2..i % 2 + 2] * t) + sum(b[(i + j) % 2 + m, k - j] for j < 2, m < 2) + sum(a[2 * j] for j < 2) })
+  }
+  t
+}""",
+    "no elements": """{
+  var t = 0.1
+  for i < n + 4 { t = 0.5 * sin(t) + (match l { End => 0.0, Part(a, b, _, _) =>
+    sum(a[i + 2 * j] for j < (if i < n { 1 } else { 0 })) + sum(b[i + j, i] for j < (if i < n { 1 } else { 0 })) }) }
+  t
+}""",
+    "rows of matrices that a branch chooses": """{
+  let (u, v) = (x * 2.0, [sin(x[i] * x[j]) for i < n, j < n])
+  let w = v * v
+  var t = 0.1
+  for i < 2 * n {
+    let p = if x[i % n] > 0.5 { v } else { w }
+    let q = match l { Part(_, b, _, _) => if t > 0.3 { b } else { p }, End => w }
+    t = 0.5 * sin(t) + sum(p[i % n] * u) + sum(q[.., k]) * q[k, i % n]
+  }
+  t
+}""",
+    "an array that is handed on, made or set": """{
+  var (h, g, t) = (x, sin(x), 0.1)
+  for i < 2 * n {
+    if x[i % n] > 0.7 { h = match l { End => x, Part(a, _, _, _) => a } } else if i == 3 { h = sin(h) * t }
+    g = if t > 0.6 { h } else { g }
+    g[i % n] = g[i % n] * t
+    t = 0.5 * sin(t) + h[k] * g[(i + 1) % n]
+  }
+  t + sum(h * g)
+}""",
     "a state of several forms": """{
   var (s, t) = (Part(x * 2.0, [x[i] * x[j] for i < n, j < n], 0.5, End), 0.0)
   for i < 2 * n { s = match s {
@@ -158,6 +195,11 @@ def program(use: str) -> str:
 
 
 SECOND = ("an element at each point", "a row", "whole and element", "a reversed list", "what a function takes")
+SECOND += (
+    "few elements in a loop",
+    "rows of matrices that a branch chooses",
+    "an array that is handed on, made or set",
+)
 SECOND += ("a loop over some", "all nodes", "trees in arrays", "functions that capture", "a state of several forms")
 
 
