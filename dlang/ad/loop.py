@@ -75,8 +75,11 @@ def vjp_for(let: anf.Let, op: anf.For, scope: Scope) -> list[anf.Let]:
         if op.early:
             count, let, op = _counted(let, op, scope)
         before, let = segmented(let, op, scope)
-        scope.note_summed([let])
         assert isinstance(let.op, anf.For)
+        states = [(v in scope.summed, v, p) for v, p in zip(let.vars, let.op.params, strict=True)]
+        scope.note_summed([let])
+        for is_sum, *ends in states:  # as it was where the uses of what the loop gives were walked
+            scope.summed = scope.summed.union(ends) if is_sum else scope.summed.difference(ends)
         return [*count, *before, *_vjp_loop(let, let.op, scope, op)]
     if op.early:
         return vjp_listed(let, op, scope)

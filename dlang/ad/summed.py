@@ -9,7 +9,7 @@ cotangent, which goes on as that of the chosen array.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from dlang.ad.tangent_types import is_small
@@ -122,13 +122,12 @@ def _handed_on(op: anf.For | anf.While, active: Set[anf.Var], known: Knowledge) 
         return handed
     sources: dict[anf.Var, tuple[anf.Atom, ...]] = {}
     made: set[anf.Atom] = set()
-    whole: set[anf.Atom] = set()
     for let in walk(op.body):
         chosen = dict(_values(let))
         sources |= chosen
         if not isinstance(let.op, anf.Fields):
             made.update([v for v in let.vars if v not in chosen])
-            whole.update(_made_as_wholes(let))
+    whole = _made_as_wholes(op.body)
     handed = {p for p in handed if not reads_as_many(op.body, p, known)}
     ends = {p: _ends(after[p], sources) for p in handed}
     handed = {p for p in handed if not ends[p] <= whole}
@@ -141,11 +140,20 @@ def _handed_on(op: anf.For | anf.While, active: Set[anf.Var], known: Knowledge) 
         handed = left
 
 
-def _made_as_wholes(let: anf.Let) -> Iterable[anf.Var]:
-    """The arrays that a let makes, which costs as much as they have elements."""
-    if isinstance(let.op, anf.Comp):
-        return [v for v, d in zip(let.vars, let.op.destinations, strict=True) if d.shape and d.into is None]
-    return let.vars if isinstance(let.op, anf.Contract | anf.Scan | anf.Concat) else ()
+def _made_as_wholes(block: anf.Block) -> set[anf.Atom]:
+    """The arrays that a block makes, but for loops in it, which costs as much as they have elements."""
+    whole: set[anf.Atom] = set()
+    for let in block.lets:
+        match let.op:
+            case anf.Comp(destinations=destinations):
+                whole.update([v for v, d in zip(let.vars, destinations, strict=True) if d.shape and d.into is None])
+            case anf.Contract() | anf.Scan() | anf.Concat():
+                whole.update(let.vars)
+            case anf.If(then=then, otherwise=otherwise):
+                whole |= _made_as_wholes(then) | _made_as_wholes(otherwise)
+            case _:
+                pass
+    return whole
 
 
 def _ends(value: anf.Atom, sources: dict[anf.Var, tuple[anf.Atom, ...]]) -> set[anf.Atom]:

@@ -214,3 +214,18 @@ def test_second_derivatives(use: str) -> None:
     text = f"""{program(use).replace("fn f(", "fn g(")}
 fn f(x: f64[n], k: i64) -> f64 = sum(grad(|y| g(y, k))(x) * [cos(f64(i)) for i < n])"""
     four_ways(text, [3, np.array([0.4, 0.8, 0.7]), 1], looser=300.0)
+
+
+AGAIN = ("all nodes", "few elements in a loop", "an array that is handed on, made or set", "functions that capture")
+AGAIN += (
+    "arrays that take turns",
+    "rows of matrices that a branch chooses",
+    "arrays that are chosen and read as a whole",
+)
+
+
+@pytest.mark.parametrize("use", AGAIN)
+def test_a_checkpoint_of_loops(use: str) -> None:
+    text = f"""{program(use).replace("fn f(", "fn g(")}
+fn f(x: f64[n], k: i64) -> f64 = checkpoint(g)(x, k)"""
+    four_ways(text, [3, np.array([0.4, 0.8, 0.7]), 2])
