@@ -221,12 +221,10 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
         totals = horizontal(w, stmt.reductions, totals)
         w.lane = None
         return totals
-    if not context.bailed and _mask_is_cheap(w, stmt.stmts) and not lanes_inside(stmt.stmts):
+    masked = _mask_is_cheap(w, stmt.stmts) and not lanes_inside(stmt.stmts)
+    if not context.bailed and (masked or stmt.tail):
         w.fork(more, head, remaining)
-        return _masked_rest(w, stmt, low, high, middle, entering, remaining, latch, types, first, totals)
-    if not context.bailed and stmt.tail:
-        w.fork(more, head, remaining)
-        return _narrow_rest(w, stmt, low, high, middle, entering, remaining, latch, types, first, totals)
+        return _rest(w, stmt, low, high, middle, entering, remaining, latch, types, first, totals, masked)
     done, tail = w.label("whole"), w.label("tail")
     w.fork(more, head, done)
     w.begin(done)
@@ -356,7 +354,7 @@ def _another_chunk(w: Writer, again: str, head: str, following: str, later: str,
     ]
 
 
-def _masked_rest(
+def _rest(
     w: Writer,
     stmt: Loop,
     low: str,
@@ -368,10 +366,12 @@ def _masked_rest(
     types: Sequence[str],
     first: Sequence[str],
     totals: Sequence[str],
+    masked: bool,
 ) -> list[str]:
-    """The iterations that do not fill a vector, with a mask: one, or several if fewer lanes than before go at once."""
+    """The iterations that do not fill a vector: one with a mask, or several if fewer lanes than before go at once;
+    without masks such of fewer lanes, and the last one by one."""
     assert w.lane is not None
-    partial, over = w.label("partial"), w.label("over")
+    few, whole = w.label("few"), w.label("whole")
     w.begin(remaining)
     edges = [("i64", low, middle), *zip(types, first, totals, strict=True)]
     index, *before = _merged(w, edges, entering, latch)
@@ -380,62 +380,35 @@ def _masked_rest(
         before = folded(w, stmt.reductions, before, stmt.tail)
         w.lane = LaneContext(stmt.var, stmt.tail, None, "", {})
         types = accumulator_types(w, stmt.reductions)
-    w.fork(w.emit(f"icmp slt i64 {index}, {high}"), partial, over)
-    w.begin(partial)
+    end = high
+    if not masked:
+        left = w.emit(f"and i64 {w.emit(f'sub i64 {high}, {index}')}, {-stmt.tail}")
+        end = w.emit(f"add nsw i64 {index}, {left}")
+    w.fork(w.emit(f"icmp slt i64 {index}, {end}"), few, whole)
+    w.begin(few)
     if fewer:
-        after = _lane_iterations(w, stmt, index, high, partial, before, masked=True)
+        after = _lane_iterations(w, stmt, index, end, few, before, masked)
     else:
         _bind_lanes(w, stmt.var, index)
         _mask_from(w, index, high)
         w.statements(stmt.stmts)
         after = accumulate(w, stmt.reductions, before, masked=True)
     leaving = w.block
-    w.jump(over)
-    w.begin(over)
-    merged = _merged(w, zip(types, before, after, strict=True), remaining, leaving)
-    out = horizontal(w, stmt.reductions, merged)
-    w.lane = None
-    return out
-
-
-def _narrow_rest(
-    w: Writer,
-    stmt: Loop,
-    low: str,
-    high: str,
-    middle: str,
-    entering: str,
-    remaining: str,
-    latch: str,
-    types: Sequence[str],
-    first: Sequence[str],
-    totals: Sequence[str],
-) -> list[str]:
-    """The iterations that do not fill a vector, without a mask: fewer lanes at once, and the last one by one."""
-    few, whole, single, over = (w.label(s) for s in ("few", "whole", "single", "over"))
-    w.begin(remaining)
-    edges = [("i64", low, middle), *zip(types, first, totals, strict=True)]
-    index, *before = _merged(w, edges, entering, latch)
-    before = folded(w, stmt.reductions, before, stmt.tail)
-    w.lane = LaneContext(stmt.var, stmt.tail, None, "", {})
-    left = w.emit(f"and i64 {w.emit(f'sub i64 {high}, {index}')}, {-stmt.tail}")
-    end = w.emit(f"add nsw i64 {index}, {left}")
-    w.fork(w.emit(f"icmp slt i64 {index}, {end}"), few, whole)
-    w.begin(few)
-    after = _lane_iterations(w, stmt, index, end, few, before, masked=False)
-    leaving = w.block
     w.jump(whole)
     w.begin(whole)
-    merged = _merged(w, zip(accumulator_types(w, stmt.reductions), before, after, strict=True), remaining, leaving)
-    reduced = horizontal(w, stmt.reductions, merged)
+    reduced = horizontal(w, stmt.reductions, _merged(w, zip(types, before, after, strict=True), remaining, leaving))
     w.lane = None
+    if masked:
+        return reduced
+    single, over = w.label("single"), w.label("over")
+    entering = w.block
     w.fork(w.emit(f"icmp slt i64 {end}, {high}"), single, over)
     w.begin(single)
     last = _iterations(w, stmt, end, high, reduced, single)
     leaving = w.block
     w.jump(over)
     w.begin(over)
-    return _merged(w, zip(accumulator_types(w, stmt.reductions), reduced, last, strict=True), whole, leaving)
+    return _merged(w, zip(accumulator_types(w, stmt.reductions), reduced, last, strict=True), entering, leaving)
 
 
 def _phis(carried: Iterable[tuple[str, str, str, str]], entering: str, latch: str) -> list[str]:
