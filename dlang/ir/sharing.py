@@ -4,7 +4,8 @@ In the normal form, and behind every pass after it that keeps nests perfect, no 
 body of a comprehension of which it does not depend on all axes. It may where it can't be otherwise: in an arm of a
 branch, which may not run; where an array can't hold what it gives, as its size is known at the point only; and where it
 may fail, and only a run knows whether there is a point. `liftable` finds what stands so in a body, for the pass that
-moves it (`optimize/lifting.py`), and `verify_sharing` what is left in a program.
+moves it (`optimize/lifting.py`), and `verify_sharing` what is left in a program. Numbers that an arm computes without
+a chance to fail move as well, which nothing verifies.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ where a and b are functions of different sets of axes that share a reduced one, 
 its own. A factor is used where it stands if it is a read by plain axes; a read by entries that are linear in the axes
 becomes a view, so a convolution is a product with the windows of its input; any other is computed first, into an array
 over its axes, if each of its elements serves several times. Factors of kept axes alone multiply the product afterwards.
+A product that is added to a part of an array, as the cotangent of one of several weights, is an array of its own first.
 Dot products and products of small literal sizes stay loops. A choice between a value and 0, by a condition, is that
 value times 1 or 0: so a mask is a factor like others, unless it leaves one point of an axis (`compared_axes.py`).
 

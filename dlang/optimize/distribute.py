@@ -4,9 +4,10 @@
 
 Every inner reduction becomes an array of its own over just the axes that it depends on, and so does every maximal float
 that is computed, or gathered by data, from fewer axes than its comprehension has. What depends on an operation that
-is no scalar code (loops, branches, calls, operations on arrays) stays with it; what of that depends on fewer axes than
-there are runs in a loop over just these (`lifting.py`). A check moves to just the axes that it depends on, and runs if
-and only if it ran before. A read may leave an axis only if it is proven in range without it.
+is no scalar code (loops, calls, operations on arrays, branches with such) stays with it; what of that depends on fewer
+axes than there are runs in a loop over just these, and so do expensive numbers of arms (`lifting.py`). A check moves to
+just the axes that it depends on, and runs if and only if it ran before. A read may leave an axis only if it is proven
+in range without it.
 """
 
 from __future__ import annotations
