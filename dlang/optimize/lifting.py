@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from typing import cast
 
 from dlang.diagnostics import Span
 from dlang.ir import anf
@@ -172,7 +173,7 @@ def ahead_of_arms(
     ahead: list[anf.Let] = []
     arms: list[anf.Block] = []
     for arm in (op.then, op.otherwise):
-        inner = ChainMap[anf.Var, Set[anf.Var]]({}, dict(depends))
+        inner = ChainMap[anf.Var, Set[anf.Var]]({}, cast("dict[anf.Var, Set[anf.Var]]", depends))
         lets: list[anf.Let] = []
         for new in (new for one in arm.lets for new in ahead_of_arms(one, axes, inner, known)):
             inner.update(dict.fromkeys(new.vars, _over(used_by(new), axes, inner)))
