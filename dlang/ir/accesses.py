@@ -23,12 +23,19 @@ from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import Assert, Atom, Lit, Prim, Size, Var, poly
 from dlang.ir.errors import IRError
-from dlang.ir.loop_states import Ends, behind_loop, kept_between, within_condition, within_iteration
+from dlang.ir.loop_states import (
+    Ends,
+    behind_loop,
+    kept_between,
+    with_tests_of_state,
+    within_condition,
+    within_iteration,
+)
 from dlang.ir.points import find_point, value_at
 from dlang.ir.printer import print_let
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import walk
-from dlang.ir.types import I64, array_type
+from dlang.ir.types import BOOL, I64, array_type
 from dlang.ops.primitives import GAPS, OPPOSITE
 from dlang.polynomials import Poly, TooManyTerms
 
@@ -485,7 +492,7 @@ class _Walk:
     plain: axes, indices of loops, and sizes. carried: what loops come to, and what is computed of that; an axis that it
     bounds is not plain. conditional: what checks certify that may not have been made, and what is computed of that.
     unknown: numbers that were read of other arrays, or that calls, loops and sums give, and what is computed of them.
-    elements: of arrays of i64s. depth: of elements that are made of elements.
+    elements: of arrays of i64s. depth: of elements that are made of elements. makers: the lets of truth values so far.
     """
 
     known: _Known
@@ -496,6 +503,7 @@ class _Walk:
     elements: dict[Var, _Elements] = field(default_factory=dict)
     found: list[Access] = field(default_factory=list)
     depth: int = 0
+    makers: dict[Var, anf.Let] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.plain |= self.known.ranges.facts.sizes
@@ -531,6 +539,7 @@ class _Walk:
 
     def let(self, let: anf.Let) -> None:
         known, op = self.known, let.op
+        self.makers.update({v: let for v in let.vars if v.type == BOOL})
         match op:
             case Prim():
                 known.define(let.vars[0], op)
@@ -581,6 +590,7 @@ class _Walk:
                 self.carried.update(let.vars)
                 known.counts(behind)
             case anf.While():
+                op = with_tests_of_state(op, self.makers)
                 inside = within_iteration(op, known.ranges, known.opened)
                 kept = kept_between(op, known.ranges, known.opened)
                 before = within_condition(op, known.ranges, known.opened)

@@ -12,12 +12,12 @@ What is said of integers that could wrap holds where it is known that nothing wr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import Assert, Atom, Axis, Block, For, If, IndexExpr, Let, Lit, Prim, Size, Var, While, poly
-from dlang.ir.types import I64
-from dlang.ops.primitives import GAPS, SWAPPED
+from dlang.ir.anf import Assert, Atom, Axis, Block, For, If, IndexExpr, Let, Lit, Prim, Size, Var, While, fresh, poly
+from dlang.ir.types import BOOL, I64
+from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
 
 Sizes = Mapping[Var, Size]  # of the i64 variables that are names of polynomials
 
@@ -250,6 +250,54 @@ def implied(atom: Atom, value: bool, makers: Mapping[Var, Let]) -> dict[Atom, bo
             case _:
                 pass
     return truths
+
+
+def with_tests_of_state(op: While, makers: Mapping[Var, Let]) -> While:
+    """Makes a loop that goes on by a flag of its state test too what that flag says of the rest of the state.
+
+    Those are comparisons that the flag is made of, as an iteration makes it for the next one and as it is made in front
+    of the loop, so the loop does the same. makers: the lets in front of the loop, of each truth value.
+    """
+    flag = op.condition.results[0]
+    if op.condition.lets or not isinstance(flag, Var) or flag not in op.params:
+        return op
+    k, results = op.params.index(flag), op.body.results[op.early :]
+    inside = {v: let for let in op.body.lets for v in let.vars}
+    passing = {*op.params, *inside}
+    state = {r: p for r, p in zip(results, op.params, strict=True) if isinstance(r, Var)}
+    first = dict(zip(op.params, op.init, strict=True))
+    begun = list(_comparisons(op.init[k], makers))
+    lets: list[Let] = []
+    goes: Atom = flag
+    for test, value in _comparisons(results[k], inside):
+        if any(a in passing and a not in state for a in test.args if isinstance(a, Var)):
+            continue
+        now = Prim(test.name, tuple([state.get(a, a) if isinstance(a, Var) else a for a in test.args]))
+        before = Prim(test.name, tuple([first.get(a, a) if isinstance(a, Var) else a for a in now.args]))
+        if (before, value) in begun or _decided(before) is value:
+            outcome, both = fresh("test", BOOL), fresh("go", BOOL)
+            lets.append(Let((outcome,), now if value else replace(now, name=OPPOSITE[now.name])))
+            lets.append(Let((both,), Prim("and", (goes, outcome))))
+            goes = both
+    return replace(op, condition=replace(op.condition, lets=tuple(lets), results=(goes,))) if lets else op
+
+
+def _comparisons(flag: Atom, makers: Mapping[Var, Let]) -> Iterator[tuple[Prim, bool]]:
+    """The comparisons of integers that follow from a flag that is true, with what comes out."""
+    for atom, value in implied(flag, True, makers).items():
+        op = makers[atom].op if isinstance(atom, Var) and atom in makers else None
+        if isinstance(op, Prim) and op.name in GAPS and op.args[0].type == I64:
+            yield op, value
+
+
+def _decided(test: Prim) -> bool | None:
+    """The outcome of a comparison of literals; None for any other."""
+    match test.args:
+        case (Lit(int(a)), Lit(int(b))):
+            sign, less = GAPS[test.name]
+            return (b - a) * sign + less >= 0
+        case _:
+            return None
 
 
 def _after(block: Block, holds: Mapping[Atom, bool], around: Mapping[Atom, Step]) -> dict[Atom, Step]:

@@ -259,6 +259,43 @@ def test_a_while_that_only_goes_up_stays_above_its_first_value() -> None:
     assert unproven_entries_of(WALKED.replace("BY", "-1")) == ["c - 1"]
 
 
+BY_A_FLAG = """
+fn f(n.0: i64, x.1: f64[n.0]) -> (r.2: f64) {
+  t.3: bool = gt(n.0, 1)
+  u.4: bool = BEGUN
+  on.5: bool, last.6: i64, s.7: f64 = while (go.8: bool = u.4, c.9: i64 = 1, s.10: f64 = 0.0) {
+    yield go.8
+  } do {
+    a.11: f64 = read x.1[c.9]
+    d.12: i64 = add(c.9, 1)
+    p.13: bool = gt(a.11, 0.0)
+    q.14: bool = TEST
+    on.15: bool = MADE
+    yield on.15, d.12, a.11
+  }
+  yield s.7
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("begun", "test", "made", "entries"),
+    [
+        ("lt(1, n.0)", "lt(d.12, n.0)", "and(p.13, q.14)", []),
+        ("lt(1, n.0)", "ge(d.12, n.0)", "not(q.14)", ["c"]),  # another test than the one in front of the loop
+        ("not(t.3)", "gt(n.0, d.12)", "and(p.13, q.14)", ["c"]),
+        ("or(t.3, true)", "gt(n.0, d.12)", "and(p.13, q.14)", ["c"]),
+        ("and(t.3, true)", "gt(n.0, d.12)", "and(p.13, q.14)", []),
+        ("and(t.3, true)", "gt(n.0, d.12)", "or(p.13, q.14)", ["c"]),
+        ("lt(1, n.0)", "lt(c.9, n.0)", "and(p.13, q.14)", ["c"]),  # of the number before it is raised
+    ],
+)
+def test_a_loop_that_goes_on_by_a_flag_runs_where_the_flag_was_made_true(
+    begun: str, test: str, made: str, entries: list[str]
+) -> None:
+    assert unproven_entries_of(BY_A_FLAG.replace("BEGUN", begun).replace("TEST", test).replace("MADE", made)) == entries
+
+
 NEVER = """
 fn f(n.0: i64, x.1: f64[n.0]) -> (r.2: f64) {
   m.3: i64 = size n.0 + MORE

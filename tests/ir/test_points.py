@@ -6,7 +6,7 @@ import pytest
 
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, lower
-from dlang.inequalities import Facts
+from dlang.inequalities import ROOM, Facts
 from dlang.ir.accesses import unproven
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import Lit, Op, Prim, Program, Size, Var, fresh, poly
@@ -73,10 +73,12 @@ def test_what_is_not_proven_of_a_recursion_on_halves_takes_no_long_search(monkey
     asked = 0
     prove = Facts.proves_nonnegative
 
-    def counting(*args: object) -> bool:
+    def counting(
+        facts: Facts[Var], p: Size, depth: int = 0, room: int = ROOM, replaced: frozenset[Var] = frozenset()
+    ) -> bool:
         nonlocal asked
         asked += 1
-        return prove(*args)  # type: ignore[arg-type]
+        return prove(facts, p, depth, room, replaced)
 
     stages: dict[str, Program] = {}
     checked = check(Source("program.dl", TRANSFORM))

@@ -77,7 +77,7 @@ def reads_of_state(program: Program) -> int:
 
 
 def changed(loop: For) -> set[Var]:
-    """What stands for the arrays that a loop changes, before and after it writes an element."""
+    """The variables of the arrays that a loop changes: those before and after it writes an element."""
     arrays = {p for p in loop.params if isinstance(p.type, Array)}
     return arrays | {let.vars[0] for let in walk(loop.body) if isinstance(let.op, Update)}
 
