@@ -102,14 +102,18 @@ class Reduction:
     """result = the values of all iterations combined by a monoid, in any order.
 
     `argmax` and `argmin` combine pairs: the extremum and, in `rank` and `position`, its lowest rank; -1 if none.
+    ascending: each iteration has higher ranks than those before it.
     """
 
-    FORM: ClassVar[str] = "{result:typed} {monoid}= {value}⟨position!? at {position:typed} = {rank}⟩"
+    FORM: ClassVar[str] = (
+        "{result:typed} {monoid}= {value}⟨position!? at {position:typed} = {rank}⟩⟨ascending?, ascending⟩"
+    )
     monoid: str
     result: Result
     value: InnerAtom
     position: Result | None = None
     rank: InnerAtom | None = None
+    ascending: bool = False
 
 
 @dataclass(frozen=True, slots=True)

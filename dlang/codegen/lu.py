@@ -245,7 +245,7 @@ class _Factors:
         largest, best = fresh("largest", Scalar(r.dtype)), fresh("best", I64)
         with r.s.collect() as stmts:
             size = r.compute("abs", r.load(self.columns, k, poly(i)))
-        r.s.loop(i, (k,), (rows,), stmts, [Reduction("argmax", largest, size, best, i)])
+        r.s.loop(i, (k,), (rows,), stmts, [Reduction("argmax", largest, size, best, i, ascending=True)])
         return best
 
     def scale(self, k: Size, rows: Size) -> None:

@@ -315,7 +315,12 @@ class _Nest:
             contributions = [self._result(c, depth == 0) for c in inner]
             reductions = [
                 loops.Reduction(
-                    c.target.monoid, r.value, c.value, r.rank if isinstance(r.rank, anf.Var) else None, c.rank
+                    c.target.monoid,
+                    r.value,
+                    c.value,
+                    r.rank if isinstance(r.rank, anf.Var) else None,
+                    c.rank,
+                    ascending=self._ascends(c.target, depth),
                 )
                 for c, r in zip(inner, contributions, strict=True)
                 if isinstance(r.value, anf.Var)
@@ -337,6 +342,11 @@ class _Nest:
             else:
                 open_ones.append(c)
         return open_ones
+
+    def _ascends(self, t: Target, depth: int) -> bool:
+        """Tells whether the ranks of a position go up with the loop at a depth, whatever the loops inside do."""
+        left = {a.var for a in self.order[depth:]} - t.kept
+        return t.positional and self.order[depth].var is next(a.var for a in self.op.axes if a.var in left)
 
     def _store(self, t: Target, value: anf.Atom, depth: int) -> None:
         """Emits a store of a value, if there is such an element."""

@@ -130,8 +130,8 @@ class _Cutter:
         for r in loop.reductions:
             part = fresh(r.result.name, r.result.type)
             rank = None if r.position is None else fresh("rank", I64)
-            inner.append(loops.Reduction(r.monoid, part, r.value, rank, r.rank))
-            outer.append(loops.Reduction(r.monoid, r.result, part, r.position, rank))
+            inner.append(replace(r, result=part, position=rank))
+            outer.append(replace(r, value=part, rank=rank))
         # in one piece the loops in it are cut; inside of several, and of lanes, they run in one thread
         if loop.low_trip_count and loop.lanes == 1:
             stmts = self.statements(stmts)

@@ -409,7 +409,7 @@ class Lanes:
         if (
             (surveyed.loops and not lanes_inside(loop.stmts))
             or loop.short
-            or any(r.position is not None for r in totals)
+            or any(r.position is not None and not r.ascending for r in totals)
         ):
             return 1
         if surveyed.ordered and surveyed.operations <= figures.LIGHT_RECURRENCE and not surveyed.scattered:

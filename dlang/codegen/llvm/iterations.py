@@ -223,7 +223,15 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
         return totals
     masked = _mask_is_cheap(w, stmt.stmts) and not lanes_inside(stmt.stmts)
     if not context.bailed and (masked or stmt.tail):
-        w.fork(more, head, remaining)
+        whole = w.label("fold") if 0 < stmt.tail < width else remaining
+        w.fork(more, head, whole)
+        if whole is not remaining:
+            w.begin(whole)
+            totals = folded(w, stmt.reductions, totals, stmt.tail)
+            w.jump(remaining)
+            w.lane = LaneContext(stmt.var, stmt.tail, None, "", {})
+            types, first = accumulator_types(w, stmt.reductions), first_totals(w, stmt.reductions)
+            latch = whole
         return _rest(w, stmt, low, high, middle, entering, remaining, latch, types, first, totals, masked)
     done, tail = w.label("whole"), w.label("tail")
     w.fork(more, head, done)
@@ -369,24 +377,20 @@ def _rest(
     masked: bool,
 ) -> list[str]:
     """The iterations that do not fill a vector: one with a mask, or several if fewer lanes than before go at once;
-    without masks such of fewer lanes, and the last one by one."""
+    without masks such of fewer lanes, and the last one by one. first, totals: the accumulators without a whole vector
+    before, and behind the last."""
     assert w.lane is not None
     few, whole = w.label("few"), w.label("whole")
     w.begin(remaining)
     edges = [("i64", low, middle), *zip(types, first, totals, strict=True)]
     index, *before = _merged(w, edges, entering, latch)
-    fewer = 0 < stmt.tail < w.lane.width
-    if fewer:
-        before = folded(w, stmt.reductions, before, stmt.tail)
-        w.lane = LaneContext(stmt.var, stmt.tail, None, "", {})
-        types = accumulator_types(w, stmt.reductions)
     end = high
     if not masked:
         left = w.emit(f"and i64 {w.emit(f'sub i64 {high}, {index}')}, {-stmt.tail}")
         end = w.emit(f"add nsw i64 {index}, {left}")
     w.fork(w.emit(f"icmp slt i64 {index}, {end}"), few, whole)
     w.begin(few)
-    if fewer:
+    if w.lane.width < stmt.lanes:
         after = _lane_iterations(w, stmt, index, end, few, before, masked)
     else:
         _bind_lanes(w, stmt.var, index)

@@ -17,7 +17,7 @@ from dlang.codegen.llvm.assembly import Label
 from dlang.codegen.llvm.host_calls import from_word, leave_if, put, to_word, word_of
 from dlang.codegen.llvm.indices import bounds, size_value
 from dlang.codegen.llvm.pieces import PIECES
-from dlang.codegen.llvm.reductions import accumulator_dtypes, bind_results, combine_in_order, first_totals
+from dlang.codegen.llvm.reductions import accumulator_dtypes, bind_results, first_totals, joined
 from dlang.codegen.llvm.scalars import bits, register_type
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer, Parallel, Partial, Pieces
@@ -104,7 +104,7 @@ def _combine(w: Writer, stmt: Parallel, dtypes: list[str], count: str) -> None:
         parts.append(
             from_word(w, w.emit(f"load i64, ptr {w.emit(f'getelementptr i64, ptr %partial, i64 {word}')}"), dtype)
         )
-    combined = combine_in_order(w, stmt.reductions, totals, parts)
+    combined = joined(w, stmt.reductions, totals, parts)
     w.code.append(f"  {following} = add i64 {index}, 1")
     leaving = w.block
     w.jump(head)

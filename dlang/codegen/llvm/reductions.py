@@ -54,7 +54,10 @@ def accumulate(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str]
             assert r.rank is not None
             best = next(olds)
             rank = w.scalar(r.rank) if w.lane is None else w.vector(r.rank)
-            wins = ops.better(r.monoid, dtype, value, rank, old, best)
+            if r.ascending:
+                wins = ops.beats(r.monoid, dtype, value, old)
+            else:
+                wins = ops.better(r.monoid, dtype, value, rank, old, best)
             if mask is not None:
                 wins = ops.binary("and", "bool", wins, mask)
             out += [ops.select(wins, dtype, value, old), ops.select(wins, "i64", rank, best)]
@@ -95,11 +98,11 @@ def accumulator_dtypes(reductions: Sequence[Reduction]) -> list[str]:
     return out
 
 
-def combine_in_order(
-    w: Writer, reductions: Sequence[Reduction], totals: Sequence[str], parts: Sequence[str]
+def joined(
+    w: Writer, reductions: Sequence[Reduction], totals: Sequence[str], parts: Sequence[str], width: int = 1
 ) -> list[str]:
-    """Totals and what is to be added to them, each of one lane."""
-    ops = w.ops()
+    """Totals and what is to be added to them, each of so many lanes."""
+    ops = w.ops(width=width)
     out: list[str] = []
     olds, news = iter(totals), iter(parts)
     for r in reductions:
@@ -123,22 +126,22 @@ def _bind_result(w: Writer, var: Var, value: str) -> None:
 
 # ---- across lanes ----------------------------------------------------------------------------------------------------
 def folded(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str], width: int) -> list[str]:
-    """The accumulators of all lanes as those of fewer, a power of two; of no positions."""
+    """The accumulators of all lanes as those of fewer, a power of two."""
     assert w.lane is not None
-    ops = w.ops(width=width)
-    out: list[str] = []
-    for r, total in zip(reductions, totals, strict=True):
-        dtype = dtype_of(r.result)
-        type = register_type(dtype, w.lane.width)
-        parts = []
-        for first in range(0, w.lane.width, width):
-            order = ", ".join(f"i32 {k}" for k in range(first, first + width))
-            parts.append(w.emit(f"shufflevector {type} {total}, {type} poison, <{width} x i32> <{order}>"))
-        while len(parts) > 1:
-            half = len(parts) // 2
-            parts = [ops.combine(r.monoid, dtype, a, b) for a, b in zip(parts[:half], parts[half:], strict=True)]
-        out += parts
-    return out
+    half = w.lane.width // 2
+    while half >= width:
+        dtypes = accumulator_dtypes(reductions)
+        halves = [_halves(w, register_type(d, 2 * half), total, half) for d, total in zip(dtypes, totals, strict=True)]
+        totals = joined(w, reductions, [low for low, _ in halves], [high for _, high in halves], half)
+        half //= 2
+    return list(totals)
+
+
+def _halves(w: Writer, type: str, value: str, width: int) -> tuple[str, str]:
+    """Emits the halves of a vector, each of so many lanes."""
+    orders = [", ".join(f"i32 {k}" for k in range(first, first + width)) for first in (0, width)]
+    low, high = (w.emit(f"shufflevector {type} {value}, {type} poison, <{width} x i32> <{order}>") for order in orders)
+    return low, high
 
 
 def horizontal(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str]) -> list[str]:
@@ -181,12 +184,8 @@ def _of_all_lanes(w: Writer, monoid: str, dtype: str, total: str, width: int) ->
 def _by_halves(w: Writer, monoid: str, dtype: str, total: str, width: int) -> str:
     """The lanes of a vector of floats combined in one order on all processors: the halves of it, and so on."""
     while width > 2:
-        type, width = register_type(dtype, width), width // 2
-        halves = []
-        for first in (0, width):
-            order = ", ".join(f"i32 {k}" for k in range(first, first + width))
-            halves.append(w.emit(f"shufflevector {type} {total}, {type} poison, <{width} x i32> <{order}>"))
-        total = w.ops(width=width).combine(monoid, dtype, halves[0], halves[1])
+        low, high = _halves(w, register_type(dtype, width), total, width := width // 2)
+        total = w.ops(width=width).combine(monoid, dtype, low, high)
     type = register_type(dtype, width)
     low, high = (w.emit(f"extractelement {type} {total}, i64 {k}") for k in range(2))
     return w.ops().combine(monoid, dtype, low, high)

@@ -490,15 +490,21 @@ class Scalars:
         largest = EXTREMA[monoid] == "max"
         first = self.compare("ult", "i64", rank, best_rank)
         if dtype in FLOATS:
-            beats = self.compare("ugt" if largest else "ult", dtype, new, best)
-            beats = self.binary("and", "bool", beats, self.compare("ord", dtype, best, best))
             level = self.compare("oge" if largest else "ole", dtype, new, best)
             level = self.binary("or", "bool", level, self.compare("uno", dtype, new, new))
         else:
             sign = "s" if dtype in SIGNED else "u"
-            beats = self.compare(sign + ("gt" if largest else "lt"), dtype, new, best)
             level = self.compare(sign + ("ge" if largest else "le"), dtype, new, best)
+        beats = self.beats(monoid, dtype, new, best)
         return self.binary("or", "bool", beats, self.binary("and", "bool", level, first))
+
+    def beats(self, monoid: str, dtype: str, new: str, best: str) -> str:
+        """Emits a test whether a value is larger than another (NaN counts as largest), or smaller, as a monoid asks."""
+        largest = EXTREMA[monoid] == "max"
+        if dtype in FLOATS:
+            beats = self.compare("ugt" if largest else "ult", dtype, new, best)
+            return self.binary("and", "bool", beats, self.compare("ord", dtype, best, best))
+        return self.compare(("s" if dtype in SIGNED else "u") + ("gt" if largest else "lt"), dtype, new, best)
 
 
 # ---- powers of whole numbers -----------------------------------------------------------------------------------------
