@@ -733,12 +733,13 @@ def range_of(value: Any, dtype: str) -> str:
     if dtype not in NUMPY or NUMPY[dtype].kind not in "iu":
         return ""
     bounds = np.iinfo(NUMPY[dtype])
-    work, seen = [value], set()  # a list may hold itself
+    work = [value]
+    seen: ByIdentity[object, None] = ByIdentity()  # a list may hold itself
     while work:
         part = work.pop()
         if isinstance(part, list):
-            work += part[::-1] if id(part) not in seen else []
-            seen.add(id(part))
+            work += part[::-1] if part not in seen else []
+            seen[part] = None
         elif type(part) is int and not bounds.min <= part <= bounds.max:
             found = "" if part is value else f"in it {describe(part)}: "
             return f"{found}{dtype} is from {bounds.min} to {bounds.max}"

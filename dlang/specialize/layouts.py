@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from dlang.identity import ByIdentity
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Size, Var, fresh, poly
 from dlang.ir.types import I64
@@ -47,7 +48,7 @@ def layout_of(values: Iterable[Value]) -> Layout:
             sizes[s] = fresh("n", I64)
         return poly(sizes[s])
 
-    new, met = formals(one, repeated=True), set[int]()
+    new, met = formals(one, repeated=True), ByIdentity[Value, None]()
     formal_values = []
     for v in values:
         for s in sizes_of(v, met=met):
@@ -69,7 +70,7 @@ def marked(m: Mono) -> Mono:
 def packed(f: Frame, layout: Layout, values: Sequence[Value]) -> list[Atom]:
     """Returns the sizes and leaves that a layout asks for, from values of the same structure."""
     sizes_known: dict[Var, Size] = {}
-    met, met_here = set[int](), set[int]()
+    met, met_here = ByIdentity[Value, None](), ByIdentity[Value, None]()
     for wanted, actual in zip(layout.values, values, strict=True):
         for s, known in zip(sizes_of(wanted, met=met), sizes_of(actual, met=met_here), strict=True):
             if s.atom is not None:
@@ -105,7 +106,7 @@ def inner_sizes(result: Value, known: Container[Var]) -> dict[Size, Var]:
     known: the variables that its caller knows.
     """
     inside: dict[Size, Var] = {}
-    for s in sizes_of(result, met=set()):
+    for s in sizes_of(result, met=ByIdentity()):
         if s not in inside and not all(v in known for v in s.atoms()):
             inside[s] = fresh("k", I64)
     return inside

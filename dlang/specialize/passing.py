@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from dlang.identity import ByIdentity
 from dlang.ir.anf import Atom, Size, Var
 from dlang.specialize.values import (
     ArrayV,
@@ -33,21 +34,20 @@ from dlang.specialize.values import (
 class Met:
     """The functions and the captured variables that were met so far, in order.
 
-    Functions are known by their identity, so they are kept here. repeated: whether a variable is passed as often as it
+    Functions are known by their identity. repeated: whether a variable is passed as often as it
     is met all the same.
     """
 
     repeated: bool = False
-    functions: dict[int, tuple[Value, int]] = field(default_factory=dict)
+    functions: ByIdentity[Value, int] = field(default_factory=ByIdentity)
     variables: dict[Var, int] = field(default_factory=dict)
 
     def function(self, v: Value) -> int | None:
         """The number of a function that was met before; None for a new one, which has one from now on."""
-        known = self.functions.get(id(v))
-        if known is not None:
-            return known[1]
-        self.functions[id(v)] = v, len(self.functions)
-        return None
+        known = self.functions.get(v)
+        if known is None:
+            self.functions[v] = len(self.functions)
+        return known
 
     def variable(self, a: Atom) -> int | None:
         """The number of a captured variable that was met before; None for a new one, and for a literal."""
@@ -105,7 +105,7 @@ class Renewed:
     leaf: Callable[[Atom], Atom]
     size: Callable[[Size], Size]
     repeated: bool = False
-    functions: dict[int, tuple[Value, Value]] = field(default_factory=dict)
+    functions: ByIdentity[Value, Value] = field(default_factory=ByIdentity)
     variables: dict[Var, Atom] = field(default_factory=dict)
 
     def of(self, v: Value, captured: bool = False) -> Value:
@@ -115,11 +115,11 @@ class Renewed:
                 return leaf_value(self.atom(a, captured))
             case _ if not isinstance(v, KnownFn):
                 return resized(with_parts(v, [self.of(p, captured) for p in parts(v)]), self.size)
-            case _ if id(v) in self.functions:
-                return self.functions[id(v)][1]
+            case _ if v in self.functions:
+                return self.functions[v]
             case _:
                 new = same_code(v, resized(with_parts(v, [self.of(p, True) for p in parts(v)]), self.size))
-                self.functions[id(v)] = v, new
+                self.functions[v] = new
                 return new
 
     def atom(self, a: Atom, captured: bool) -> Atom:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from dlang.diagnostics import Span
+from dlang.identity import ByIdentity
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Size, Var, fresh
 from dlang.ir.types import I64
@@ -302,16 +303,16 @@ def contains_function(v: Value) -> bool:
 
 
 # ---- sizes -----------------------------------------------------------------------------------------------------------
-def sizes_of(v: Value, front: tuple[Size, ...] = (), met: set[int] | None = None) -> Iterator[Size]:
+def sizes_of(v: Value, front: tuple[Size, ...] = (), met: ByIdentity[Value, None] | None = None) -> Iterator[Size]:
     """Every size that the structure and the leaf types of a value mention, in order.
 
     The axes of an array of structures are mentioned once, though each of its leaves has them. front: such axes. met:
     the functions whose sizes were mentioned, by their identity, where each need be gone through only once.
     """
     if met is not None and isinstance(v, KnownFn):
-        if id(v) in met:
+        if v in met:
             return
-        met.add(id(v))
+        met[v] = None
     match v:
         case ArrayV():
             yield from v.shape[len(front) :]
@@ -394,14 +395,16 @@ def structure_key(v: Value, size: Callable[[Size], object], key: Callable[[Value
 
 def alike(x: Value, y: Value) -> bool:
     """Tells whether two values have the same key, whatever their sizes are; a pair of functions is compared once."""
-    met: set[tuple[int, int]] = set()
+    met: ByIdentity[Value, ByIdentity[Value, None]] = ByIdentity()
     left = [(x, y)]
     while left:
         a, b = left.pop()
-        if a is b or (id(a), id(b)) in met:
+        others = met.get(a) or ByIdentity()
+        if a is b or b in others:
             continue
         if isinstance(a, KnownFn):
-            met.add((id(a), id(b)))
+            others[b] = None
+            met[a] = others
         if type(a) is not type(b) or structure_key(a, _nothing, _nothing) != structure_key(b, _nothing, _nothing):
             return False
         left += zip(parts(a), parts(b), strict=True)
