@@ -70,7 +70,7 @@ def jammed(loop: Loop) -> Jam | None:
 def _inner(loop: Loop) -> Loop | None:
     """The one loop of lanes in a loop, if it only adds up, by light operations."""
     loops_inside = [s for s in loop.stmts if isinstance(s, Loop)]
-    if len(loops_inside) != 1 or loop.lanes > 1 or loop.short or loop.scratch:
+    if len(loops_inside) != 1 or (loop.lanes > 1 and not loop.few) or loop.short or loop.scratch:
         return None
     (inner,) = loops_inside
     if inner.lanes == 1 or inner.short or inner.scratch or not inner.reductions:

@@ -123,16 +123,18 @@ class Loop:
     No iteration reads what another one stores, and no two store to one element, except where a `Store` combines or both
     store the same; such a loop has one lane. disjoint: buffers in which they do not even there, nor in parts of them.
     tail: how many of what the lanes leave go at once; all if 0. masked: the lanes have a mask in all iterations, where
-    they can. short: little code, as it hardly ever runs. low_trip_count: iterations may be few, with much work in each.
+    they can. few: how many iterations loops inside have; the lanes go only where none has many (`FEW_INSIDE`), else all
+    iterations go one by one. short: little code, as it hardly ever runs. low_trip_count: iterations may be few, with
+    much work in each.
     scratch: memory that iterations use one after another, each for values of its own. why: the decisions on the loop.
 
     The lanes of a loop inside of one with lanes are for the iterations of the outer one that are too few for its own.
     """
 
     FORM: ClassVar[str] = (
-        "loop {var} in {lows:max}..{highs:min}⟨lanes>1? by {lanes}⟩⟨tail?, tail {tail}⟩⟨masked?, masked⟩⟨short?, short⟩"
-        "⟨low_trip_count?, low trip count⟩⟨scratch?, scratch ({scratch})⟩ {stmts:block}"
-        "⟨reductions? gives ({reductions})⟩⟨disjoint? disjoint ({disjoint})⟩"
+        "loop {var} in {lows:max}..{highs:min}⟨lanes>1? by {lanes}⟩⟨tail?, tail {tail}⟩⟨masked?, masked⟩"
+        "⟨few?, few inside ({few})⟩⟨short?, short⟩⟨low_trip_count?, low trip count⟩⟨scratch?, scratch ({scratch})⟩"
+        " {stmts:block}⟨reductions? gives ({reductions})⟩⟨disjoint? disjoint ({disjoint})⟩"
     )
     IS: ClassVar[Properties] = Properties(kernel=True, threads=True, nest="loop")
     var: Index
@@ -144,6 +146,7 @@ class Loop:
     disjoint: Annotated[tuple[Buffer, ...], Role.HINT] = ()
     tail: int = 0
     masked: bool = False
+    few: tuple[Size, ...] = ()
     short: bool = False
     low_trip_count: bool = False
     scratch: Annotated[tuple[Allocate, ...], Trait.INSIDE] = ()

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from dlang.codegen.lane_arrays import lane_arrays
 from dlang.codegen.loops import Assert, Branch, Compute, Decision, For, Load, Loop, Slot, Stmt, Store
 from dlang.codegen.selections import is_total, selected
-from dlang.codegen.traverse import bound_by, map_inside, mentions, walk
+from dlang.codegen.traverse import binds, bound_by, map_inside, mentions, walk
 from dlang.ir.anf import FLOATS, HALF, Atom, Axis, Scalar, Size, Var, is_handle
 from dlang.ir.terms import WIDTHS
 from dlang.ops import figures
@@ -37,10 +38,12 @@ class Survey:
 
     varying: what differs between iterations. obstacle: why there is none, if so. guarded: something may fail; combined:
     a store joins what is in memory; scattered: how many of these have places that may be the same; totalled: how many
-    have one that is the same for all lanes. cost: how many accesses are not adjacent. operations, and heavy ones among
-    them; widest: bits of a value; narrow: some elements in memory have less than 32. loops: those of independent
-    iterations inside; ordered: whether there are others, without such in them. own: whether each iteration has arrays
-    of its own. forked: whether lanes take different arms of a branch.
+    have one that is the same for all lanes. cost: how many accesses are not adjacent; repeated: those of them that are
+    made in each iteration of a loop inside, and not once for all of these. operations, and heavy ones among them;
+    widest: bits of a value; narrow: some elements in memory have less than 32. loops: those of independent iterations
+    inside; ordered: whether there are others, without such in them. within: what is bound in each iteration of the
+    loops inside. own: whether each iteration has arrays of its own. forked: whether lanes take different arms of a
+    branch.
     """
 
     var: Var
@@ -51,12 +54,14 @@ class Survey:
     scattered: int = 0
     totalled: int = 0
     cost: int = 0
+    repeated: int = 0
     operations: int = 0
     heavy: int = 0
     widest: int = 8
     narrow: bool = False
     loops: list[Loop] = field(default_factory=list)
     ordered: bool = False
+    within: set[Var] = field(default_factory=set)
     own: bool = False
     forked: bool = False
 
@@ -113,7 +118,9 @@ class Survey:
                 self.narrow = self.narrow or LANE_BITS.get(buffer.dtype, 8) < 32 or buffer.dtype in HALF
                 if self.size(offset):
                     self.operations += 1
-                    self.cost += self.stride(offset) not in (1, -1)
+                    apart = self.stride(offset) not in (1, -1)
+                    self.cost += apart
+                    self.repeated += apart and offset.mentions(self.within)
                     self.bind(var, True)
             case Store(buffer, _, _, _) if is_handle(buffer.dtype):
                 self.refuse("a value is a node")
@@ -130,13 +137,14 @@ class Survey:
                 elif stride is None or (stride == 0 and monoid != "set"):
                     self.refuse("a place that is written is irregular, or the same in all iterations")
                 self.cost += stride not in (1, -1)
+                self.repeated += stride not in (1, -1) and bool(self.within)
             case Assert():
                 self.guarded = True
             case Loop():
                 if any(self.size(s) for s in (*stmt.lows, *stmt.highs)):
                     self.refuse("the bounds of a loop inside differ between iterations")
                 self.loops.append(stmt)
-                self.walk(stmt.stmts)
+                self.iterations(stmt, stmt.stmts)
                 for r in stmt.reductions:
                     self.bind(r.result, True)
                     if r.position is not None:
@@ -177,7 +185,14 @@ class Survey:
                 self.bind(result, param in moving)
             else:
                 self.refuse("a loop inside carries an array")
-        self.walk(loop.body.stmts)
+        self.iterations(loop, loop.body.stmts)
+
+    def iterations(self, loop: Loop | For, stmts: Sequence[Stmt]) -> None:
+        """The statements that each iteration of a loop inside does."""
+        around = self.within
+        self.within = around | _bound((loop,))
+        self.walk(stmts)
+        self.within = around
 
 
 def moving_state(loop: For, lane: Var, varying: AbstractSet[Var]) -> frozenset[Slot]:
@@ -297,6 +312,16 @@ def lanes_inside(stmts: Sequence[Stmt]) -> bool:
     return any(isinstance(s, Loop) and s.lanes > 1 for s in walk(stmts))
 
 
+def _bound(stmts: Sequence[Stmt]) -> set[Var]:
+    """The variables that statements bind, and those inside of them."""
+    return {slot for stmt in walk(stmts) for slot in binds(stmt) if isinstance(slot, Var)}
+
+
+def _counts(surveyed: Survey) -> list[Size]:
+    """How many iterations the loops inside that have lanes may have."""
+    return [high - low for loop in surveyed.loops if loop.lanes > 1 for low, high in product(loop.lows, loop.highs)]
+
+
 def _cost_inside(surveyed: Survey) -> int:
     """How many accesses are not adjacent with the lanes of the loops inside."""
     return sum(survey(inner).cost for inner in surveyed.loops if inner.lanes > 1)
@@ -345,12 +370,14 @@ class Lanes:
                 native = max(self.bits // surveyed.widest, 1)
                 tail = native if width > native and not (surveyed.loops or surveyed.ordered) else 0
                 heavy = surveyed.heavy >= figures.HEAVY_HIDES_MASK and self.bits > 128
-                alone = lanes_inside(loop.stmts) and self.ties(loop, surveyed)
+                alone = lanes_inside(loop.stmts) and surveyed.cost >= _cost_inside(surveyed) + surveyed.ordered
+                counts = _counts(surveyed) if alone and surveyed.cost else []
+                few = tuple([size for size in counts if size.constant is None])
                 masked = not surveyed.scattered and (loop.short or heavy) and not alone
                 stmts = loop.stmts if alone else arrays.whole(_one_lane(arrays.elements(width)))
                 reason = "{} operations, {} of them heavy, and {} accesses that are not adjacent"
                 why = Decision(f"vectors of {width}", reason, (surveyed.operations, surveyed.heavy, surveyed.cost))
-                return replace(loop, lanes=width, tail=tail, masked=masked, stmts=stmts, why=(*loop.why, why))
+                return replace(loop, lanes=width, tail=tail, masked=masked, few=few, stmts=stmts, why=(*loop.why, why))
             case why:
                 return replace(loop, why=(*loop.why, why))
 
@@ -372,20 +399,28 @@ class Lanes:
             return one("its iterations are fewer than the {} elements of a register", self.bits // surveyed.widest)
         if lanes_inside(loop.stmts):
             inside = _cost_inside(surveyed)
-            if surveyed.cost >= inside + surveyed.ordered and not self.ties(loop, surveyed):
+            if surveyed.cost >= inside + surveyed.ordered and not self.yields(loop, surveyed):
                 reason = "{} accesses are not adjacent here, {} with the lanes of a loop inside"
                 return one(reason, surveyed.cost, inside)
         return None
 
-    def ties(self, loop: Loop, surveyed: Survey) -> bool:
-        """Tells whether all accesses are adjacent here and in the loops inside, whose lanes are to be added up.
+    def yields(self, loop: Loop, surveyed: Survey) -> bool:
+        """Tells whether the loops inside, whose lanes are to be added up, yield theirs though accesses are no fewer.
 
-        Whole vectors of iterations need no such sums. The iterations that are left, which may be all there are, keep
-        the lanes of the loops inside.
+        All are adjacent here and there: whole vectors of iterations need no such sums. Or those that are not are made
+        once here, for all iterations of the loops inside, if these are few and light. The iterations that are left,
+        which may be all there are, keep the lanes of the loops inside.
         """
         inner = [i for i in surveyed.loops if i.lanes > 1]
-        light = not (surveyed.ordered or surveyed.own or surveyed.scattered or loop.short)
-        return light and surveyed.cost == _cost_inside(surveyed) == 0 and all(i.reductions for i in inner)
+        if surveyed.ordered or surveyed.own or surveyed.scattered or loop.short or not all(i.reductions for i in inner):
+            return False
+        inside = _cost_inside(surveyed)
+        if surveyed.cost == inside == 0:
+            return True
+        counts = _counts(surveyed)
+        known = not any(size.mentions(_bound((loop,))) for size in counts)  # in front of the loop
+        many = any(isinstance(n := size.constant, int) and n >= figures.FEW_INSIDE for size in counts)
+        return surveyed.repeated < inside and not surveyed.heavy and known and not many
 
     def width(self, loop: Loop, surveyed: Survey) -> int:
         """How many iterations fill a register; several registers where little is computed, to hide latencies."""

@@ -73,6 +73,8 @@ MASKED_REGISTER = 256
 """Bits of the shortest registers of which a mask can choose what is read and written."""
 MASKED_FROM = 3
 """Iterations that are worth a vector with a mask."""
+FEW_INSIDE = 64
+"""Iterations of a loop inside from which on lanes of its own are better than those of the loop around."""
 HEAVY_HIDES_MASK = 3
 """Heavy operations that hide what a mask costs, and are better not there twice."""
 LANES_IN_FLIGHT = 8

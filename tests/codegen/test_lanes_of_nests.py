@@ -34,6 +34,15 @@ fn planes(x: f64[n, k], y: f64[m, l]) -> (f64[n, k], f64[m, l]) = grad(plane, wr
 fn kernel(x: f64[n, k], y: f64[3, 3]) -> f64 =
   sum(sin(sum(x[i + p, j + q] * y[p, q] for p, q)) for i < n - 2, j < k - 2)
 fn kernels(x: f64[n, k], y: f64[3, 3]) -> (f64[n, k], f64[3, 3]) = grad(kernel, wrt = (x, y))(x, y)
+fn nearby(x: f64[n, 3], y: f64[m, 3]) -> f64 =
+  sum(min((x[i, 0] - y[j, 0]) ** 2 + (x[i, 1] - y[j, 1]) ** 2 + (x[i, 2] - y[j, 2]) ** 2 for j) for i)
+fn nearby_of_nine(x: f64[n, 3], y: f64[9, 3]) -> f64 =
+  sum(min((x[i, 0] - y[j, 0]) ** 2 + (x[i, 1] - y[j, 1]) ** 2 + (x[i, 2] - y[j, 2]) ** 2 for j) for i)
+fn nearby_of_many(x: f64[n, 3], y: f64[900, 3]) -> f64 =
+  sum(min((x[i, 0] - y[j, 0]) ** 2 + (x[i, 1] - y[j, 1]) ** 2 + (x[i, 2] - y[j, 2]) ** 2 for j) for i)
+fn distances(x: f64[n, 3], y: f64[m, 3]) -> f64 = sum(exp(-(x[i, 0] - y[j, 0]) ** 2 - x[i, 2] * y[j, 1]) for i, j)
+fn which(x: f64[n, 3], y: f64[m, 3]) -> i64[n] = [argmin([(x[i, 0] - y[j, 0]) ** 2 + x[i, 2] * y[j, 1] for j]) for i]
+fn pulls(x: f64[n, 3], y: f64[m, 3]) -> (f64[n, 3], f64[m, 3]) = grad(nearby, wrt = (x, y))(x, y)
 """
 NARROWER = ("convolved", "strided", "slopes", "steps", "planes")
 
@@ -59,6 +68,21 @@ def test_values_are_right_for_any_number_of_iterations(name: str, n: int) -> Non
     for m in (1, 2, 8, 19, 40):
         if m <= n or name not in NARROWER:
             same(name, random.normal(size=n), random.normal(size=m))
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 37])
+@pytest.mark.parametrize("name", ["nearby", "distances", "which", "pulls"])
+def test_points_in_space_are_right_beside_few_and_beside_many_others(name: str, n: int) -> None:
+    random = np.random.default_rng(n)
+    for m in (1, 3, 8, 63, 64, 65, 130):
+        same(name, random.normal(size=(n, 3)), random.normal(size=(m, 3)))
+
+
+@pytest.mark.parametrize(("name", "m"), [("nearby_of_nine", 9), ("nearby_of_many", 900)])
+def test_points_in_space_beside_a_known_number_of_others(name: str, m: int) -> None:
+    random = np.random.default_rng(m)
+    for n in (1, 7, 8, 37):
+        same(name, random.normal(size=(n, 3)), random.normal(size=(m, 3)))
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (3, 4, 3, 4), (5, 40, 2, 3), (12, 9, 3, 9)])
@@ -93,6 +117,23 @@ def test_the_outer_loop_has_lanes_and_the_inner_one_those_for_what_is_left(name:
     ((loop, inside),) = nests(name)
     assert loop.lanes > 1 and all(inner.lanes > 1 for inner in inside)
     assert not loop.masked
+
+
+@pytest.mark.parametrize("name", ["nearby", "which"])
+def test_the_outer_loop_has_the_lanes_where_what_is_not_adjacent_serves_all_of_few_iterations(name: str) -> None:
+    ((loop, (inner,)),) = nests(name)
+    assert loop.lanes > 1 and loop.few == (inner.highs[0] - inner.lows[0],) and inner.lanes > 1
+
+
+def test_the_lanes_are_where_a_known_number_of_iterations_wants_them() -> None:
+    ((few, _),), ((many, (inner,)),) = nests("nearby_of_nine"), nests("nearby_of_many")
+    assert few.lanes > 1 and not few.few
+    assert many.lanes == 1 < inner.lanes
+
+
+def test_expensive_iterations_keep_their_lanes() -> None:
+    ((loop, (inner,)),) = nests("distances")
+    assert loop.lanes == 1 < inner.lanes
 
 
 def test_between_the_ends_of_an_array_windows_are_whole() -> None:

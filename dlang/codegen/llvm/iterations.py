@@ -16,7 +16,7 @@ from dlang.codegen.jam import Jam, jammed
 from dlang.codegen.llvm import sanitizer
 from dlang.codegen.llvm.accesses import allocate, element_address, free, has_room
 from dlang.codegen.llvm.assembly import Label, Line
-from dlang.codegen.llvm.indices import bounds
+from dlang.codegen.llvm.indices import bounds, size_value
 from dlang.codegen.llvm.reductions import accumulate, accumulator_types, finish, first_totals, folded, horizontal
 from dlang.codegen.llvm.safepoints import chunk, look, look_every
 from dlang.codegen.llvm.scalars import BITS, bits, iota
@@ -25,6 +25,7 @@ from dlang.codegen.loops import Loop, Stmt
 from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import known_iterations, lanes_inside
 from dlang.ir.anf import Lit, Var, poly
+from dlang.ops import figures
 
 NARROW = 8  # lanes for whose mask numbers of 64 bits are compared
 LANES_PER_ITERATION = 4  # vectors go so much faster
@@ -59,10 +60,8 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
             totals = _masked_loop(w, stmt, low, high, pre)
         elif stmt.lanes > 1 and w.lane is None and not stmt.short:
             totals = _vector_loop(w, stmt, low, high, start, pre)
-        elif w.lane is None and (jam := jammed(stmt)) is not None:
-            totals = _jammed_loop(w, stmt, jam, low, high, start, pre)
         else:
-            totals = _iterations(w, stmt, low, high, start, pre)
+            totals = _one_lane(w, stmt, low, high, start, pre)
         inner, w.code = w.code, outer
     leaving = w.block
     w.begin_ahead(ahead, pre, scope)
@@ -95,6 +94,14 @@ def _clear(w: Writer, stmt: Loop, store: loops.Store, low: str, high: str) -> li
     w.module.declare("llvm.memset.p0.i64", "void", "ptr", "i8", "i64", "i1 immarg")
     w.code.append(f"  call void @llvm.memset.p0.i64(ptr {address}, i8 0, i64 {bytes}, i1 false)")
     return []
+
+
+def _one_lane(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str], entering: str) -> list[str]:
+    """The loop, with at least one iteration, one by one or several interleaved; gives the totals."""
+    jam = jammed(stmt) if w.lane is None else None
+    if jam is None:
+        return _iterations(w, stmt, low, high, start, entering)
+    return _jammed_loop(w, stmt, jam, low, high, start, entering)
 
 
 def _iterations(w: Writer, stmt: loops.Loop, low: str, high: str, start: Sequence[str], entering: str) -> list[str]:
@@ -171,10 +178,13 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
     known = known_iterations(stmt)
     if known is not None and known < width and _can_mask(w, stmt.stmts):
         return _one_partial(w, stmt, low, known)
-    exact = known is not None and known > 0 and known % width == 0 and not _may_bail(stmt.stmts)
+    exact = known is not None and known > 0 and known % width == 0 and not (stmt.few or _may_bail(stmt.stmts))
     head, latch, remaining, bail = (w.label(s) for s in ("vector", "latch", "rest", "bail"))
     count = w.emit(f"sub i64 {high}, {low}")
     main = w.emit(f"and i64 {count}, {-width}")
+    for size in stmt.few:
+        few = w.emit(f"icmp slt i64 {size_value(w, size)}, {figures.FEW_INSIDE}")
+        main = w.emit(f"select i1 {few}, i64 {main}, i64 0")
     middle = w.emit(f"add i64 {low}, {main}")
     span = 0 if _few(stmt, chunk(stmt.stmts)) else chunk(stmt.stmts) * LANES_PER_ITERATION
     begin = _chunk_end(w, low, span, middle) if span else middle
@@ -251,7 +261,7 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
     over = w.label("over")
     w.fork(w.emit(f"icmp slt i64 {merged[0]}, {high}"), tail, over)
     w.begin(tail)
-    last = _iterations(w, stmt, merged[0], high, merged[1:], tail)
+    last = _one_lane(w, stmt, merged[0], high, merged[1:], tail)
     after = w.block
     w.jump(over)
     w.begin(over)

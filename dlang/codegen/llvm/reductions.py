@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
-from dlang.codegen.llvm.scalars import LLVM, constant, register_type
+from dlang.codegen.llvm.scalars import LLVM, Scalars, constant, register_type
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Reduction
 from dlang.codegen.nests import identity
@@ -175,20 +176,20 @@ def _of_all_lanes(w: Writer, monoid: str, dtype: str, total: str, width: int) ->
     type = f"<{width} x {LLVM[dtype]}>"
     kind = register_dtype(dtype) if dtype in FLOATS else LLVM[dtype]
     if dtype in FLOATS and monoid in ROUNDED:
-        return _by_halves(w, monoid, register_dtype(dtype), total, width)
+        return _by_halves(w, register_dtype(dtype), total, width, lambda ops, x, y: ops.combine(monoid, dtype, x, y))
     name = f"llvm.vector.reduce.{MONOIDS[monoid].reduce.of(dtype)}.v{width}{kind}"
     w.module.declare(name, LLVM[dtype], type)
     return w.emit(f"call {LLVM[dtype]} @{name}({type} {total})")
 
 
-def _by_halves(w: Writer, monoid: str, dtype: str, total: str, width: int) -> str:
+def _by_halves(w: Writer, dtype: str, total: str, width: int, combine: Callable[[Scalars, str, str], str]) -> str:
     """The lanes of a vector of floats combined in one order on all processors: the halves of it, and so on."""
     while width > 2:
         low, high = _halves(w, register_type(dtype, width), total, width := width // 2)
-        total = w.ops(width=width).combine(monoid, dtype, low, high)
+        total = combine(w.ops(width=width), low, high)
     type = register_type(dtype, width)
     low, high = (w.emit(f"extractelement {type} {total}, i64 {k}") for k in range(2))
-    return w.ops().combine(monoid, dtype, low, high)
+    return combine(w.ops(), low, high)
 
 
 def _horizontal_position(w: Writer, monoid: str, dtype: str, values: str, ranks: str) -> list[str]:
@@ -199,12 +200,30 @@ def _horizontal_position(w: Writer, monoid: str, dtype: str, values: str, ranks:
     assert w.lane is not None
     width = w.lane.width
     ops = w.ops(width=width)
-    best = _of_all_lanes(w, EXTREMA[monoid], dtype, values, width)
-    every = w.splat(best, LLVM[dtype], w.depth)
     if dtype in FLOATS:
-        nan = ops.compare("uno", dtype, values, values)
-        attained = ops.binary("or", "bool", ops.compare("oeq", dtype, values, every), nan)
+        best, attained = _largest(w, EXTREMA[monoid], dtype, values)
     else:
-        attained = ops.compare("eq", dtype, values, every)
+        best = _of_all_lanes(w, EXTREMA[monoid], dtype, values, width)
+        attained = ops.compare("eq", dtype, values, w.splat(best, LLVM[dtype], w.depth))
     candidates = ops.select(attained, "i64", ranks, ops.constant(-1, "i64"))
     return [best, _of_all_lanes(w, "min", "u64", candidates, width)]  # -1 is the largest of all without a sign
+
+
+def _largest(w: Writer, extremum: str, dtype: str, values: str) -> tuple[str, str]:
+    """The extremum of the lanes, with which of them have it; NaN, and which are, if there is any.
+
+    NaNs are left out first: then a processor has one instruction for the larger of two numbers, of two zeros the last.
+    """
+    assert w.lane is not None
+    width = w.lane.width
+    ops = w.ops(width=width)
+    least = identity(extremum, dtype).value
+    assert not isinstance(least, str)
+    nan = ops.compare("uno", dtype, values, values)
+    numbers = ops.select(nan, dtype, constant(least, dtype, width), values)
+    order = "ogt" if extremum == "max" else "olt"
+    best = _by_halves(w, dtype, numbers, width, lambda o, x, y: o.select(o.compare(order, dtype, x, y), dtype, x, y))
+    some = _of_all_lanes(w, "any", "bool", nan, width)
+    equal = ops.compare("oeq", dtype, values, w.splat(best, register_type(dtype), w.depth))
+    attained = w.emit(f"select i1 {some}, <{width} x i1> {nan}, <{width} x i1> {equal}")
+    return w.ops().select(some, dtype, constant(math.nan, dtype), best), attained
