@@ -58,6 +58,7 @@ from dlang.optimize.joined_arrays import joined_arrays
 from dlang.optimize.jump_threading import jump_threading
 from dlang.optimize.lists import lists
 from dlang.optimize.loop_points import loop_points
+from dlang.optimize.masked_sums import masked_sums
 from dlang.optimize.narrow import narrow
 from dlang.optimize.one_element import one_element
 from dlang.optimize.ownership import ownership
@@ -189,6 +190,7 @@ PASSES: tuple[CorePass, ...] = (
     # elements of an array that a loop made, and that are one number, depend on no axis
     _plain("simplify", partial(simplify, nests=False), NORMAL, _SIMPLIFY, exact=True, again=True),
     _plain("distribute", distribute, NORMAL, "splits comprehensions into perfect nests", gives=_NESTS),
+    _plain("masked_sums", masked_sums, NORMAL, "does the sums of an arm where a condition on axes holds", needs=_NESTS),
     _plain("narrow", narrow, NORMAL, _NARROW, needs=_NESTS, exact=True),
     _plain("whole_updates", whole_updates, NORMAL, "updates almost all of an array as a whole, by a condition",
            needs=_NESTS, exact=True),

@@ -5,7 +5,8 @@
 Each element of `b` that is loaded serves all rows of a tile, and each of `a` all columns; so a product of matrices, and
 a convolution likewise, runs at the speed of the arithmetic and not of the loads. The last rows are a tile that overlaps
 the one before; fewer rows than a tile has go one by one, and columns that fill no vector go with a mask. An operand
-whose columns are not adjacent in memory is copied first.
+whose columns are not adjacent in memory is copied first. Rows may have different columns, as in a triangle: a tile has
+those of all of its rows, and the terms that a row does not have are left out when its elements are stored.
 
 Also decides which comprehensions are done so, and the rows, columns and sizes of their tiles.
 """
@@ -24,7 +25,7 @@ from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Axis, Cast, Comp, Prim, Read, Reduce, Size, Var
 from dlang.ir.terms import ZERO
-from dlang.ir.types import I64, dtype_of
+from dlang.ir.types import I64, array_type, dtype_of
 from dlang.ir.writes import covers
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE
@@ -169,7 +170,7 @@ def _kernel(op: anf.Comp, plan: Plan, places: list[Place], rows: int, first: anf
     """The columns of some rows from the first on."""
     env: dict[anf.Var, anf.Size] = {}
     reduced = [_renewed(axis, env) for axis in plan.reduced]
-    column = _renewed(plan.column, env)
+    column = _renewed(_of_rows(plan, first, rows), env)
     copies = _Copies(plan.stmts, plan.row.var, [first + r for r in range(rows)], env)
     monoids = [d.monoid for d in op.destinations if isinstance(d, anf.Reduce)]
     monoids = [m for m in monoids for _ in range(rows)]
@@ -190,12 +191,13 @@ def _kernel(op: anf.Comp, plan: Plan, places: list[Place], rows: int, first: anf
             sums = [Reduction(m, r, v) for m, r, v in zip(monoids, results, values, strict=True)]
             loop = Loop(axis.var, axis.lows, axis.highs, tuple(stmts), tuple(sums), short=plan.short)
             stmts, values = [loop], list(results)
-    stores = []
+    stores: list[Stmt] = []
     for k, place in enumerate(places):
         for r in range(rows):
             env[plan.row.var] = first + r
             index = tuple([entry.substitute(env.get) for entry in plan.index])
-            stores.append(Store(place.buffer, place.at(index), values[k * rows + r]))
+            tests, value = _among(plan, env, monoids[k * rows], values[k * rows + r]) if rows > 1 else ([], values[k])
+            stores += [*tests, Store(place.buffer, place.at(index), value)]
     stmts += stores
     short = plan.short
     reason = "{} operations a term, for which {} accumulators are in registers"
@@ -204,6 +206,34 @@ def _kernel(op: anf.Comp, plan: Plan, places: list[Place], rows: int, first: anf
     return [
         Loop(column.var, column.lows, column.highs, tuple(stmts), (), plan.lanes, masked=short, short=short, why=(why,))
     ]
+
+
+def _of_rows(plan: Plan, first: anf.Size, rows: int) -> anf.Axis:
+    """The columns that any of some rows has."""
+    row, last = plan.row.var, first + (rows - 1)
+
+    def ends(bounds: Sequence[anf.Size], least: bool) -> tuple[anf.Size, ...]:
+        at = [first if ((b.coefficient(row).constant or 0) >= 0) == least else last for b in bounds]
+        return tuple([b.substitute({row: end}.get) for b, end in zip(bounds, at, strict=True)])
+
+    return replace(plan.column, lows=ends(plan.column.lows, True), highs=ends(plan.column.highs, False))
+
+
+def _among(plan: Plan, env: dict[anf.Var, anf.Size], monoid: str, value: anf.Atom) -> tuple[list[Stmt], anf.Atom]:
+    """The element of a row and a column, if the row has that column, else what no terms come to."""
+    tests: list[Stmt] = []
+    for bounds, order in ((plan.column.lows, "ge"), (plan.column.highs, "lt")):
+        for bound in [b for b in bounds if b.mentions((plan.row.var,))]:
+            at, end, among = anf.fresh("j", I64), anf.fresh("end", I64), anf.fresh("among", anf.Scalar("bool"))
+            kept = anf.fresh("kept", value.type)
+            tests += [
+                Evaluate(at, anf.poly(plan.column.var).substitute(env.get)),
+                Evaluate(end, bound.substitute(env.get)),
+                Compute(among, order, (at, end)),
+                Compute(kept, "select", (among, value, nests.identity(monoid, dtype_of(value)))),
+            ]
+            value = kept
+    return tests, value
 
 
 def _renewed(axis: anf.Axis, env: dict[anf.Var, anf.Size]) -> anf.Axis:
@@ -308,15 +338,17 @@ class _Copies:
 
 
 def _pack(s: Scheduler, op: anf.Comp, plan: Plan, var: anf.Var, dimension: int) -> Buffer:
-    """Copies an array with one dimension last, for the loads of a variable."""
+    """Copies what the comprehension reads of an array, with one dimension last, for the loads of a variable."""
     read = next(let.op for let in op.body.lets if var in let.vars)
     assert isinstance(read, anf.Read) and isinstance(read.array.type, anf.Array)
     place = s.place(read.array)
-    order = [d for d in range(len(place.shape)) if d != dimension] + [dimension]
+    inside = {axis.var for axis in op.axes}
+    moving = [d for d, entry in enumerate(read.index) if entry.mentions(inside)]
+    order = [d for d in moving if d != dimension] + [dimension]
     shape = tuple([place.shape[d] for d in order])
     buffer = s.allocate("packed", anf.Array(place.buffer.dtype, shape), own=False)
     axes = fresh_axes(len(shape))
-    index = tuple([anf.poly(axes[order.index(d)]) for d in range(len(shape))])
+    index = tuple([anf.poly(axes[order.index(d)]) if d in moving else entry for d, entry in enumerate(read.index)])
     x = anf.fresh("x", anf.Scalar(place.buffer.dtype))
     target = row_major(shape, tuple(map(anf.poly, axes)))
     s.nest(axes, shape, [Load(x, place.buffer, place.at(index)), Store(buffer, target, x)])
@@ -362,13 +394,13 @@ def plan_of(s: Scheduler, op: Comp) -> Plan | None:
     steps = [_Steps(s, var, read) for var, read in reads.items()]
     index = op.destinations[0].index
     reduced = [axis for axis in op.axes if axis.var not in kept]
-    inside = {axis.var for axis in op.axes}
     last = index[-1].atom
     columns = [a for a in op.axes if a.var is last]
-    if not columns or not reduced or bounded_by(columns[0], inside) or any(not x.known for x in steps):
+    if not columns or not reduced or any(not x.known for x in steps):
         return None
     (column,) = columns
-    if any(_mentions(axis, column.var) for axis in op.axes):
+    whole = _whole(s, op, column, steps)
+    if whole is None or any(_mentions(axis, column.var) for axis in op.axes):
         return None
     packed: dict[Var, int] = {}
     for x in steps:
@@ -381,6 +413,7 @@ def plan_of(s: Scheduler, op: Comp) -> Plan | None:
         return None
     rows = [axis for axis in op.axes if axis.var in kept and axis is not column and _serves(axis, op, steps, column)]
     rows = [axis for axis in rows if not any(x.depends(axis.var) for x in steps if x.var in packed)]
+    rows = [axis for axis in rows if whole is column or _mentions(column, axis.var)]
     if not rows:
         return None
     enough = max(min(_known(axis), figures.TILED_ROWS) for axis in rows)
@@ -398,7 +431,8 @@ def plan_of(s: Scheduler, op: Comp) -> Plan | None:
     height = _rows(
         known_iterations(row), max(1, lanes * LANE_BITS[dtype] // s.lanes.bits) * len(op.destinations), s.lanes.bits
     )
-    if not s.is_inside([axis for axis in op.axes if axis.var in kept], index, op.destinations[0].shape):
+    places = [whole if axis is column else axis for axis in op.axes if axis.var in kept]
+    if not s.is_inside(places, index, op.destinations[0].shape):
         return None
     outer = [axis for axis in op.axes if axis.var in kept and axis is not row and axis is not column]
     if any(_mentions(axis, other.var) for axis in outer for other in reduced):
@@ -408,9 +442,29 @@ def plan_of(s: Scheduler, op: Comp) -> Plan | None:
     return Plan(outer, row, column, reduced, body, op.body.results, index, packed, lanes, height, s.short)
 
 
+def _whole(s: Scheduler, op: Comp, column: Axis, steps: list[_Steps]) -> Axis | None:
+    """The columns of all rows, if a tile can have those of several: they lie between two numbers that are the same for
+    all of them, where all that is read is there. The axis itself if all rows have the same columns."""
+    inside = {axis.var for axis in op.axes}
+    movers = {a for b in (*column.lows, *column.highs) for a in b.atoms() if a in inside}
+    if not movers:
+        return None if bounded_by(column, inside) else column
+    lows, highs = ([b for b in bounds if not b.mentions(inside)] for bounds in (column.lows, column.highs))
+    if len(movers) > 1 or len(lows) != 1 or len(highs) != 1:
+        return None
+    (mover,) = movers
+    if any(not b.is_linear(mover) or b.coefficient(mover).constant is None for b in (*column.lows, *column.highs)):
+        return None
+    whole = replace(column, lows=tuple(lows), highs=tuple(highs))
+    axes = [whole if axis is column else axis for axis in op.axes]
+    there = all(s.is_inside(axes, x.read.index, array_type(x.read.array).shape) for x in steps)
+    return whole if there else None
+
+
 def _serves(axis: Axis, op: Comp, steps: list[_Steps], column: Axis) -> bool:
     """Tells whether an axis can be the rows: what is loaded for the columns serves several of them."""
-    if bounded_by(axis, {a.var for a in op.axes}) or any(_mentions(other, axis.var) for other in op.axes):
+    others = [other for other in op.axes if other is not column]
+    if bounded_by(axis, {a.var for a in op.axes}) or any(_mentions(other, axis.var) for other in others):
         return False
     shared = any(x.depends(column.var) and not x.depends(axis.var) for x in steps)
     return shared and any(x.depends(axis.var) for x in steps)
