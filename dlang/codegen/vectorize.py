@@ -190,7 +190,7 @@ class Survey:
     def iterations(self, loop: Loop | For, stmts: Sequence[Stmt]) -> None:
         """The statements that each iteration of a loop inside does."""
         around = self.within
-        self.within = around | _bound((loop,))
+        self.within = around | _bound(loop)
         self.walk(stmts)
         self.within = around
 
@@ -312,9 +312,9 @@ def lanes_inside(stmts: Sequence[Stmt]) -> bool:
     return any(isinstance(s, Loop) and s.lanes > 1 for s in walk(stmts))
 
 
-def _bound(stmts: Sequence[Stmt]) -> set[Var]:
-    """The variables that statements bind, and those inside of them."""
-    return {slot for stmt in walk(stmts) for slot in binds(stmt) if isinstance(slot, Var)}
+def _bound(loop: Loop | For) -> set[Var]:
+    """The variables that a loop binds, and the statements inside of it."""
+    return {slot for stmt in walk((loop,)) for slot in binds(stmt) if isinstance(slot, Var)}
 
 
 def _counts(surveyed: Survey) -> list[Size]:
@@ -418,7 +418,7 @@ class Lanes:
         if surveyed.cost == inside == 0:
             return True
         counts = _counts(surveyed)
-        known = not any(size.mentions(_bound((loop,))) for size in counts)  # in front of the loop
+        known = not any(size.mentions(_bound(loop)) for size in counts)  # in front of the loop
         many = any(isinstance(n := size.constant, int) and n >= figures.FEW_INSIDE for size in counts)
         return surveyed.repeated < inside and not surveyed.heavy and known and not many
 

@@ -191,7 +191,8 @@ class _Verifier:
         dtype = self.value(r.value)
         if r.monoid not in MONOIDS:
             raise IRError(f"there is no monoid {r.monoid}")
-        if (r.rank is None) != (r.position is None) or (r.rank is None) == (r.monoid in STAYS):
+        positional = r.position is not None
+        if (r.rank is None) == positional or positional != (r.monoid in STAYS) or (r.ascending and not positional):
             raise IRError(f"a position for `{r.monoid}`")
         if r.rank is not None:
             self.value(r.rank)

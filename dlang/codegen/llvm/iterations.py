@@ -233,16 +233,9 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
         return totals
     masked = _mask_is_cheap(w, stmt.stmts) and not lanes_inside(stmt.stmts)
     if not context.bailed and (masked or stmt.tail):
-        whole = w.label("fold") if 0 < stmt.tail < width else remaining
-        w.fork(more, head, whole)
-        if whole is not remaining:
-            w.begin(whole)
-            totals = folded(w, stmt.reductions, totals, stmt.tail)
-            w.jump(remaining)
-            w.lane = LaneContext(stmt.var, stmt.tail, None, "", {})
-            types, first = accumulator_types(w, stmt.reductions), first_totals(w, stmt.reductions)
-            latch = whole
-        return _rest(w, stmt, low, high, middle, entering, remaining, latch, types, first, totals, masked)
+        behind = w.label("behind")
+        w.fork(more, head, behind)
+        return _rest(w, stmt, (low, middle, high), (entering, behind, remaining), totals, masked)
     done, tail = w.label("whole"), w.label("tail")
     w.fork(more, head, done)
     w.begin(done)
@@ -375,25 +368,29 @@ def _another_chunk(w: Writer, again: str, head: str, following: str, later: str,
 def _rest(
     w: Writer,
     stmt: Loop,
-    low: str,
-    high: str,
-    middle: str,
-    entering: str,
-    remaining: str,
-    latch: str,
-    types: Sequence[str],
-    first: Sequence[str],
+    ends: tuple[str, str, str],
+    labels: tuple[str, str, str],
     totals: Sequence[str],
     masked: bool,
 ) -> list[str]:
     """The iterations that do not fill a vector: one with a mask, or several if fewer lanes than before go at once;
-    without masks such of fewer lanes, and the last one by one. first, totals: the accumulators without a whole vector
-    before, and behind the last."""
+    without masks such of fewer lanes, and the last one by one.
+
+    ends: of the loop, with that of the whole vectors in between. labels: of the block from which no whole vector
+    is made, the one that follows the last, and the one for the rest.
+    """
     assert w.lane is not None
+    (low, middle, high), (entering, behind, remaining) = ends, labels
     few, whole = w.label("few"), w.label("whole")
+    w.begin(behind)
+    if 0 < stmt.tail < w.lane.width:
+        totals = folded(w, stmt.reductions, totals, stmt.tail)
+        w.lane = LaneContext(stmt.var, stmt.tail, None, "", {})
+    w.jump(remaining)
     w.begin(remaining)
+    types, first = accumulator_types(w, stmt.reductions), first_totals(w, stmt.reductions)
     edges = [("i64", low, middle), *zip(types, first, totals, strict=True)]
-    index, *before = _merged(w, edges, entering, latch)
+    index, *before = _merged(w, edges, entering, behind)
     end = high
     if not masked:
         left = w.emit(f"and i64 {w.emit(f'sub i64 {high}, {index}')}, {-stmt.tail}")

@@ -201,7 +201,7 @@ def _horizontal_position(w: Writer, monoid: str, dtype: str, values: str, ranks:
     width = w.lane.width
     ops = w.ops(width=width)
     if dtype in FLOATS:
-        best, attained = _largest(w, EXTREMA[monoid], dtype, values)
+        best, attained = _extremum(w, EXTREMA[monoid], dtype, values)
     else:
         best = _of_all_lanes(w, EXTREMA[monoid], dtype, values, width)
         attained = ops.compare("eq", dtype, values, w.splat(best, LLVM[dtype], w.depth))
@@ -209,7 +209,7 @@ def _horizontal_position(w: Writer, monoid: str, dtype: str, values: str, ranks:
     return [best, _of_all_lanes(w, "min", "u64", candidates, width)]  # -1 is the largest of all without a sign
 
 
-def _largest(w: Writer, extremum: str, dtype: str, values: str) -> tuple[str, str]:
+def _extremum(w: Writer, extremum: str, dtype: str, values: str) -> tuple[str, str]:
     """The extremum of the lanes, with which of them have it; NaN, and which are, if there is any.
 
     NaNs are left out first: then a processor has one instruction for the larger of two numbers, of two zeros the last.
