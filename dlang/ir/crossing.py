@@ -222,12 +222,16 @@ class Terms:
     """The terms of a direct call, beside the leaves: sizes, indices and bound parameters.
 
     sizes: the parameters that are sizes themselves, and which. indices: those that are one or more indices, and below
-    what. bound: those that are the same at every call; behind them are arguments that follow from these.
+    what. bound: those that are the same at every call; behind them are arguments that follow from these. quotients:
+    what is divided by what, rounded down, for variables that stand for it in `compared`: what sizes have to be that
+    only arguments say.
     """
 
     sizes: tuple[tuple[int, Var], ...] = ()
     indices: tuple[tuple[int, Size], ...] = ()
     bound: tuple[int, ...] = ()
+    quotients: tuple[tuple[Var, Size, Size], ...] = ()
+    compared: tuple[tuple[Var, Size], ...] = ()
 
 
 # ---- nodes -----------------------------------------------------------------------------------------------------------

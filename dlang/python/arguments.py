@@ -130,9 +130,14 @@ class Matcher:
                     raise error("E0806", "the memory is exhausted", param.local.span)
                 else:
                     self._size(Size(Poly.of(size)), count)
+        before: list[tuple[Param, Any, Size, int]] = []
+        while len(self._open) != len(before):  # what is known now may leave one variable
+            before, self._open = self._open, []
+            for param, whole, waiting, actual in before:
+                self._current, self._whole, self._part = param, whole, (whole, param.local.type)
+                self._size(waiting, actual)
         for param, whole, waiting, actual in self._open:
-            self._current, self._whole = param, whole
-            self._part = whole, param.local.type
+            self._current, self._whole, self._part = param, whole, (whole, param.local.type)
             if self._evaluated(waiting) != actual:
                 raise self._wrong()
         if self.known:

@@ -17,9 +17,10 @@ from dlang.diagnostics import DlangError, Note, Source, error
 from dlang.driver import Backend, Request, Runner, call, failure, ready, split
 from dlang.host.conversion import built, flattened
 from dlang.host.effects import Host
-from dlang.ir.crossing import Signature, Terms, holds_blanks, holds_code
-from dlang.ir.terms import Scalar, poly
+from dlang.ir.crossing import Leaf, Signature, Terms, holds_blanks, holds_code
+from dlang.ir.terms import Scalar, fresh, poly
 from dlang.lazy_modules import lazy_module
+from dlang.polynomials import Poly
 from dlang.python.arguments import indices_asked, mono_text
 from dlang.python.callables import Handles, Passed
 from dlang.runtime.devices import DEVICES
@@ -34,11 +35,12 @@ from dlang.specialize.types import (
     entry_sizes,
     sizes_of_binding,
 )
+from dlang.typecheck import types as ty
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked, check_function
 from dlang.typecheck.scope import FnEntry
 from dlang.typecheck.terms import size_of_param
-from dlang.typecheck.types import DataDecl, SizeVar
+from dlang.typecheck.types import DataDecl, Floor, Size, SizeAtom, SizeVar
 
 if TYPE_CHECKING:
     from dlang.ir import anf
@@ -233,14 +235,48 @@ def terms_of(decl: FnDecl, bindings: Bindings, entry: Signature, bound: tuple[in
         numbers = [next(sizes) for _ in sizes_of_binding(b)]
         if isinstance(v, SizeVar):
             (variables[v],) = numbers
-    if next(sizes, None) is not None:  # one that only arguments say, which Python compares
-        return None
+    quotients = _Quotients(variables)
+    said: dict[anf.Size, Size] = {}
+    for param, part in zip(decl.params, entry.layout.params, strict=True):
+        match ty.resolve(param.local.type), part:
+            case ty.TypeArray(_, shape), Leaf(_, axes) if ty.resolve_shape(shape).row is None:
+                said |= zip([entry.layout.sizes[n] for n in axes], ty.resolve_shape(shape).pre, strict=True)
+    only_said = list(sizes)  # by arguments, and compared with what they have to be
     asked = indices_asked(decl)
-    if asked is None or not all(variables.keys() >= set(below.atoms()) for _, below in asked):
+    if asked is None or not all(poly(v) in said for v in only_said):
         return None
-    indices = tuple([(k, below.substitute(lambda v: poly(variables[v]))) for k, below in asked])
+    try:
+        wanted = tuple([(v, quotients.size(said[poly(v)])) for v in only_said])
+        indices = tuple([(k, quotients.size(Size(below))) for k, below in asked])
+    except KeyError:
+        return None
     values = tuple([(k, variables[p.local.size]) for k, p in enumerate(decl.params) if p.local.size in variables])
-    return Terms(values, indices, bound)
+    return Terms(values, indices, bound, tuple(quotients.made), wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Quotients:
+    """Sizes of types as sizes of the IR, whose quotients are variables. made: those, and what is divided by what."""
+
+    variables: Mapping[object, Var]
+    made: list[tuple[Var, anf.Size, anf.Size]] = field(default_factory=list)
+
+    def size(self, size: Size) -> anf.Size:
+        """Returns a size; raises KeyError for a variable that no argument says."""
+        total = poly(0)
+        for monomial, factor in ty.resolve_size(size).poly.terms.items():
+            term: anf.Size = Poly({(): factor})
+            for atom in monomial:
+                term = term * self._atom(atom)
+            total = total + term
+        return total
+
+    def _atom(self, atom: SizeAtom) -> anf.Size:
+        if not isinstance(atom, Floor):
+            return poly(self.variables[atom])
+        quotient = fresh("quotient", Scalar("i64"))
+        self.made.append((quotient, self.size(atom.dividend), self.size(atom.divisor)))
+        return poly(quotient)
 
 
 def _refuse_formless(decl: FnDecl, entry: Signature) -> None:

@@ -29,6 +29,12 @@ fn nothing(x: f64) { }
 fn ramp(n: size) -> f64[n] = [f64(i) for i < n]
 fn ones_after(x: f64[k], n: size) -> f64[k + n] = concat(x, ones(n))
 fn split(x: f64[2 * n]) -> (f64[n], f64[n]) = (x[..n], x[n..])
+fn odd(x: f64[2 * n + 1]) -> f64[n] = x[..n]
+fn half_of(x: f64[n], y: f64[n // 2]) -> f64[n // 2] = y + x[..n // 2]
+fn quarter_of(x: f64[n], y: f64[(n // 2 + 1) // 2]) -> f64 = sum(x) + sum(y)
+fn per(x: f64[n], y: f64[m], z: f64[n // m]) -> f64 = sum(x) + sum(y) + sum(z)
+fn exactly_half(x: f64[n], y: f64[n / 2]) -> f64 = sum(x) + sum(y)
+fn missing(x: f64[n - m], y: f64[n]) -> f64 = sum(x) + sum(y) + f64(m)
 fn positive(x: f64[n]) -> f64[?] = [v for v in x if v > 0.0]
 fn at(x: f64[n], i: i64) -> f64 = x[i]
 fn halves(x: f16[n]) -> f16[n] = x + x

@@ -51,6 +51,24 @@ def test_any_two_arrays_mean_the_same(m):
     check_alike(m.plus, list(itertools.product(VECTORS, VECTORS)))
 
 
+def test_arrays_whose_sizes_are_computed_mean_the_same(m):
+    some = [np.arange(float(n)) for n in range(8)]
+    check_alike(m.odd, [(x,) for x in some])
+    for f in (m.half_of, m.quarter_of, m.exactly_half, m.missing):
+        check_alike(f, list(itertools.product(some, some)))
+    check_alike(m.per, list(itertools.product(some, some[:4], some[:4])))
+
+
+@quick
+@pytest.mark.parametrize("name", ["odd", "half_of", "quarter_of", "per", "exactly_half", "missing"])
+def test_calls_with_computed_sizes_need_no_python(m, name):
+    f = getattr(m, name)
+    x, y, z = np.ones(7), np.ones(3), np.ones(2)
+    args = {"odd": (x,), "half_of": (x, y), "quarter_of": (x, z), "per": (x, y, z), "exactly_half": (np.ones(6), y)}
+    warm(f, *args.get(name, (y, x)))
+    assert direct_tables(f)
+
+
 def test_arrays_with_sizes_and_indices_mean_the_same(m):
     numbers = [0, 1, 2, -1, 5, 6, 100, True, np.int64(2), np.int32(2), 1.0, 2**63]
     check_alike(m.at, list(itertools.product(VECTORS[:8], numbers)))

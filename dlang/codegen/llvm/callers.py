@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import lcm
 
 from dlang.codegen import loops
 from dlang.codegen.abi import Class, Dtype, EntryPoint, Need, caller_symbol
@@ -145,7 +146,7 @@ def _ends(objects: int) -> list[str]:
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
 def _arguments(e: Emission, signature: Signature, terms: Terms) -> list[str] | None:
-    """The words of sizes, seed and arguments; None if Python has to solve for a size."""
+    """The words of sizes, seed and arguments; None if Python has to find a size."""
     w, bound, values = e.w, terms.bound, dict(terms.sizes)
     early = signature.early(bound)
     for k, var in enumerate(signature.sizes):
@@ -163,14 +164,55 @@ def _arguments(e: Emission, signature: Signature, terms: Terms) -> list[str] | N
         if k in values:
             e.unless(w.emit(f"icmp ule i64 {e.leaves[-1]}, {LARGEST}"))
             e.size(poly(values[k]), e.leaves[-1])
-    known = set(w.values)
-    if not known.issuperset(signature.sizes) or not all(set(s.atoms()) <= known for s, _ in e.waiting):
+    waiting, before = e.waiting, None
+    while waiting != before:
+        before, waiting = waiting, [entry for entry in waiting if not _solved(e, *entry)]
+    for var, dividend, divisor in terms.quotients:
+        if not w.values.keys() >= {*dividend.atoms(), *divisor.atoms()}:
+            return None
+        below = _size(e, divisor)
+        e.unless(w.emit(f"icmp ne i64 {below}, 0"))
+        w.bind(var, w.ops().primitive("floordiv", ("i64", "i64"), [_size(e, dividend), below]))
+    waiting += [(size, w.values[var]) for var, size in terms.compared if var in w.values]
+    if not w.values.keys() >= {*signature.sizes, *[a for size, _ in waiting for a in size.atoms()]}:
         return None
-    for size, actual in e.waiting:
-        if any(len(m) > 1 for m in size.terms):
-            e.unless(w.emit(f"xor i1 {is_too_large(w, size)}, true"))
-        e.unless(w.emit(f"icmp eq i64 {size_value(w, size)}, {actual}"))
+    for size, actual in waiting:
+        e.unless(w.emit(f"icmp eq i64 {_size(e, size)}, {actual}"))
     return [*[w.values[s] for s in signature.sizes], *(["%seed"] if signature.seed else []), *e.leaves]
+
+
+def _solved(e: Emission, size: Size, actual: str) -> bool:
+    """Binds the one variable of a size that is not known yet, in which it is linear; whether there is one."""
+    w = e.w
+    unknown = [a for a in dict.fromkeys(size.atoms()) if a not in w.values]
+    if len(unknown) != 1 or not size.is_linear(unknown[0]) or _scale(size) != 1:
+        return False
+    (var,) = unknown
+    factor = _size(e, size.coefficient(var))
+    e.unless(w.emit(f"icmp ne i64 {factor}, 0"))
+    solution = _quotient(e, w.emit(f"sub i64 {actual}, {_size(e, size.without(var))}"), factor)
+    e.unless(w.emit(f"icmp sge i64 {solution}, 0"))
+    w.bind(var, solution)
+    return True
+
+
+def _size(e: Emission, size: Size) -> str:
+    """The value of a size whose variables are known; Python takes over where it is too large, or no whole number."""
+    if any(len(m) > 1 for m in size.terms):
+        e.unless(e.w.emit(f"xor i1 {is_too_large(e.w, size)}, true"))
+    scale = _scale(size)
+    return size_value(e.w, size) if scale == 1 else _quotient(e, size_value(e.w, size * scale), str(scale))
+
+
+def _quotient(e: Emission, dividend: str, divisor: str) -> str:
+    """An exact quotient; Python takes over where there is none."""
+    e.unless(e.w.emit(f"icmp eq i64 0, {e.w.emit(f'srem i64 {dividend}, {divisor}')}"))
+    return e.w.emit(f"sdiv i64 {dividend}, {divisor}")
+
+
+def _scale(size: Size) -> int:
+    """The least number by which a size has whole coefficients."""
+    return lcm(*[c.denominator for c in size.terms.values()])
 
 
 def _indices(e: Emission, signature: Signature, terms: Terms) -> bool:
