@@ -174,23 +174,15 @@ def _kernel(op: anf.Comp, plan: Plan, places: list[Place], rows: int, first: anf
     copies = _Copies(plan.stmts, plan.row.var, [first + r for r in range(rows)], env)
     monoids = [d.monoid for d in op.destinations if isinstance(d, anf.Reduce)]
     monoids = [m for m in monoids for _ in range(rows)]
-    counts = [known_iterations(axis) for axis in reduced]
-    total = 1
-    for n in counts:
-        total *= n if n is not None else figures.UNROLLED_TILE + 1
-    if (
-        not plan.short
-        and 0 < total * rows <= figures.UNROLLED_TILE
-        and all(axis.lows[0].constant is not None for axis in reduced)
-    ):
-        stmts, values = _unrolled(copies, plan.values, reduced, monoids)
-    else:
-        stmts, values = copies.stmts({}, plan.values)
-        for axis in reversed(reduced):
-            results = [anf.fresh("sum", v.type) for v in values]
-            sums = [Reduction(m, r, v) for m, r, v in zip(monoids, results, values, strict=True)]
-            loop = Loop(axis.var, axis.lows, axis.highs, tuple(stmts), tuple(sums), short=plan.short)
-            stmts, values = [loop], list(results)
+    written_out = 0 if plan.short else _written_out(reduced, rows)
+    if rows < plan.rows and written_out < len(reduced):  # which hardly ever runs
+        written_out = 0
+    stmts, values = _unrolled(copies, plan.values, reduced[len(reduced) - written_out :], monoids)
+    for axis in reversed(reduced[: len(reduced) - written_out]):
+        results = [anf.fresh("sum", v.type) for v in values]
+        sums = [Reduction(m, r, v) for m, r, v in zip(monoids, results, values, strict=True)]
+        loop = Loop(axis.var, axis.lows, axis.highs, tuple(stmts), tuple(sums), short=plan.short)
+        stmts, values = [loop], list(results)
     stores: list[Stmt] = []
     for k, place in enumerate(places):
         for r in range(rows):
@@ -206,6 +198,17 @@ def _kernel(op: anf.Comp, plan: Plan, places: list[Place], rows: int, first: anf
     return [
         Loop(column.var, column.lows, column.highs, tuple(stmts), (), plan.lanes, masked=short, short=short, why=(why,))
     ]
+
+
+def _written_out(reduced: Sequence[anf.Axis], rows: int) -> int:
+    """How many of the last reduced axes have so few terms in all rows that these are written one after another."""
+    terms = rows
+    for count, axis in enumerate(reversed(reduced)):
+        iterations = known_iterations(axis)
+        if not iterations or axis.lows[0].constant is None or terms * iterations > figures.UNROLLED_TILE:
+            return count
+        terms *= iterations
+    return len(reduced)
 
 
 def _of_rows(plan: Plan, first: anf.Size, rows: int) -> anf.Axis:
@@ -404,11 +407,13 @@ def plan_of(s: Scheduler, op: Comp) -> Plan | None:
         return None
     packed: dict[Var, int] = {}
     for x in steps:
-        if x.step(column.var) not in (0, 1):
+        step = x.step(column.var)
+        if step not in (0, 1):
             dimension = x.dimension(column.var)
-            if dimension is None:
+            if dimension is not None:
+                packed[x.var] = dimension
+            elif step is None or not 2 <= step <= figures.FARTHEST_NEIGHBOUR:
                 return None
-            packed[x.var] = dimension
     if not any(x.depends(column.var) for x in steps):
         return None
     rows = [axis for axis in op.axes if axis.var in kept and axis is not column and _serves(axis, op, steps, column)]

@@ -158,6 +158,52 @@ def test_a_sum_over_windows_that_end_at_the_border_goes_in_tiles() -> None:
         check(program, [n_, m_], [(n_, m_, 5), (3, 5, 7)], "f32")
 
 
+def windows_apart(stride: int, known: int | None) -> Program:
+    """Windows of three rows over an image by several kernels, whose neighbours lie `stride` apart. known: how many
+    columns a window has; a parameter if that is None."""
+    b = Builder()
+    channels, rows, columns = (b.param(name, I64) for name in ("channels", "rows", "columns"))
+    taps = poly(b.param("taps", I64) if known is None else known)
+    shape = (poly(rows) + 2, poly(columns) * stride + taps)
+    x = b.param("x", Array("f32", shape))
+    w = b.param("w", Array("f32", (poly(channels), poly(3), taps)))
+    c, i, j, u, v = (fresh(name, I64) for name in "cijuv")
+    sizes = (poly(channels), poly(rows), poly(columns), poly(3), taps)
+    (out,) = b.comp(
+        [Axis(a, (poly(0),), (size,)) for a, size in zip((c, i, j, u, v), sizes, strict=True)],
+        lambda *_: b.mul(b.read(w, [c, u, v]), b.read(x, [poly(i) + poly(u), poly(j) * stride + poly(v)])),
+        lambda *_: [Reduce(sizes[:3], (poly(c), poly(i), poly(j)), "sum")],
+    )
+    return Program({"f": b.function("f", [out])})
+
+
+def few_products(program: Program) -> str:
+    """The loops of a program where there are too few products for panels."""
+    text = loops(program)
+    return text[text.rindex("else") :]
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 8])
+def test_columns_a_few_apart_are_read_where_they_are(stride: int) -> None:
+    for known, taps in ((3, 3), (None, 2)):
+        program = windows_apart(stride, known)
+        text = few_products(program)
+        assert text.count("loop tile") == 1 and "allocate" not in text
+        for channels, rows, columns in ((4, 3, 9), (1, 2, 1), (5, 1, 16), (9, 2, 33), (4, 2, 0)):
+            sizes = [channels, rows, columns, *([taps] if known is None else [])]
+            check(program, sizes, [(rows + 2, columns * stride + taps), (channels, 3, taps)], "f32")
+
+
+def test_columns_far_apart_have_no_tiles() -> None:
+    assert "loop tile" not in few_products(windows_apart(9, 3))
+
+
+def test_the_last_terms_of_a_tile_are_written_out_if_they_are_few() -> None:
+    of_three, of_seven = few_products(windows_apart(1, 3)), few_products(windows_apart(1, 7))
+    assert of_three.count("loop u") == 1 and of_three.count("loop v") == 0
+    assert of_seven.count("loop u") == 1 == of_seven.count("loop v")
+
+
 def test_a_sum_over_the_order_of_texts_which_the_host_knows_has_no_tiles() -> None:
     b = Builder()
     n = poly(b.param("n", I64))
