@@ -72,6 +72,7 @@ from dlang.optimize.short_axes import short_axes
 from dlang.optimize.simplify import simplify
 from dlang.optimize.sink_products import sink_products
 from dlang.optimize.slice_writes import slice_writes
+from dlang.optimize.split_axes import split_axes
 from dlang.optimize.staging import staged
 from dlang.optimize.steady_sums import steady_sums
 from dlang.optimize.symmetry import symmetry
@@ -161,6 +162,7 @@ PASSES: tuple[CorePass, ...] = (
            "makes arrays as long from the start as a loop makes them", exact=True),
     _plain("parts", parts, NORMAL, "hands recursive functions a whole array and an offset in place of a part",
            exact=True),
+    _plain("split_axes", split_axes, NORMAL, "makes two axes of one by whose quotients elements are read", exact=True),
     _plain("index_checks", remove_index_checks, NORMAL, "removes checks of indices that loops and conditions prove",
            exact=True),
     # before a product with 1 is simplified: then it is a tangent without a factor

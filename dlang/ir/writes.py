@@ -154,8 +154,35 @@ def elements(
 def covers(axes: Sequence[anf.Axis], shape: Sequence[anf.Size], index: Sequence[anf.Size]) -> bool:
     """Tells whether the points reach each element of a shape, unless there are none along an axis that the index lacks;
     may say no where they do."""
-    runs = ranges(axes, index)
-    return all(r is not None and r.is_all(size) for r, size in zip(runs, shape, strict=True)) and _once(runs)
+    by_var = {axis.var: axis for axis in axes}
+    used = [v for entry in index for v in set(entry.atoms()) if v in by_var]
+    if len(set(used)) < len(used):
+        return False
+    for entry, size in zip(index, shape, strict=True):
+        if (reached := _range(entry, by_var)) is not None:
+            if not reached.is_all(size):
+                return False
+        # two numbers below 0 have a product above it, and no point
+        elif sum(by_var[v].highs[0].constant is None for v in set(entry.atoms()) & by_var.keys()) > 1:
+            return False
+        elif digits_end(entry, by_var) != size:
+            return False
+    return True
+
+
+def digits_end(entry: anf.Size, axes: Mapping[anf.Var, anf.Axis]) -> anf.Size | None:
+    """The end of the numbers from 0 on that an entry is, each at one point of its axes: these are its digits, as in
+    n * i + j for j < n. None if it is no such number."""
+    left = [axes[v] for v in dict.fromkeys(entry.atoms()) if v in axes]
+    end, rest = anf.ONE, entry
+    while left:
+        inner = next((a for a in left if entry.is_linear(a.var) and entry.coefficient(a.var) == end), None)
+        if inner is None or inner.lows != (anf.ZERO,) or len(inner.highs) != 1 or inner.highs[0].mentions(axes):
+            return None
+        left = [a for a in left if a is not inner]
+        rest = rest - end * anf.poly(inner.var)
+        end = end * inner.highs[0]
+    return end if rest == 0 else None
 
 
 def missing(axes: Sequence[anf.Axis], index: Sequence[anf.Size]) -> list[anf.Axis]:

@@ -27,7 +27,7 @@ from dlang.ir.comprehension_queries import point_of, sizes_named
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import bound_vars, mentioned, op_blocks, outer_mentions, own_consumed, walk
 from dlang.ir.types import BOOL, I64, dtype_of
-from dlang.ir.writes import covers, determines
+from dlang.ir.writes import covers, determines, digits_end
 from dlang.ops.dtypes import SCATTERED, WHOLE
 from dlang.ops.monoids import COMBINE, COMBINED_BY, EXTREMA, identity
 from dlang.optimize.iteration_arrays import has_comps, is_cheap, may_fail, without_arrays
@@ -687,14 +687,27 @@ def _as_sum(
     of_entries = [variables.intersection(entry.atoms()) for entry in index]
     kept = set().union(*of_entries)
     axes = [axis for axis in op.axes if axis.var in kept]
+    by_var = {axis.var: axis for axis in axes}
     if (
         isinstance(d, anf.Reduce)
         or any(entry.mentions(inside) for entry in index)
         or sum(map(len, of_entries)) > len(kept)
-        or any(len(vars) > 1 for vars in of_entries)
-        or any(slope(entry, v) not in (1, -1) for entry, vars in zip(index, of_entries, strict=True) for v in vars)
+        or any(len(v) > 1 and digits_end(e, by_var) is None for e, v in zip(index, of_entries, strict=True))
+        or any(
+            slope(e, v) not in (1, -1)
+            for e, vars in zip(index, of_entries, strict=True)
+            if len(vars) == 1
+            for v in vars
+        )
         or any(end.mentions(variables - kept) for axis in axes for end in (*axis.lows, *axis.highs))
         or not known.within(axes).inside(index, d.shape)
     ):
         return d
     return anf.Reduce(d.shape, index, "sum", d.into)
+
+
+def _is_determined(entry: anf.Size, vars: Set[anf.Var], axes: Mapping[anf.Var, anf.Axis]) -> bool:
+    """Tells whether an entry of an index is another number at each point of the axes that it mentions."""
+    if len(vars) > 1:
+        return digits_end(entry, axes) is not None
+    return all(slope(entry, v) in (1, -1) for v in vars)

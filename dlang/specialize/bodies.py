@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Size, Var, fresh, poly
-from dlang.ir.traverse import type_vars
 from dlang.ir.types import I64
 from dlang.polynomials import Poly
 from dlang.specialize.analysis import WORLD, effects_of, escapes
@@ -122,8 +121,8 @@ def build(
 
 
 def without_arrays(sizes: Iterable[Var], params: Iterable[Var]) -> frozenset[Var]:
-    """The sizes, among some, that no parameter is an array of."""
-    return frozenset(sizes).difference([v for p in params for v in type_vars(p.type)])
+    """The sizes, among some, that no parameter is an array of: a product of them says nothing of its factors."""
+    return frozenset(sizes).difference([s.atom for p in params if isinstance(p.type, anf.Array) for s in p.type.shape])
 
 
 def existing_sizes(closure: ClosureV, args: Sequence[Value]) -> Iterator[Size]:

@@ -86,7 +86,7 @@ def test_wide_and_narrow_indices_give_the_same_bits(name: str) -> None:
         ("outer", (400,), 400 * 400 - 1),  # the last offset
         ("cube", (64,), 64**3 - 1),
         ("transposed", (500, 600), 500 * 600 - 1),
-        ("rolled", (300, 400), 300 * 400 - 1 + 2 * 400),  # m*(i // m) + (i - 2*n) % m, of which the product is near i
+        ("rolled", (300, 400), 300 * 400 - 1 + 2 * 300),  # m*(i // m) + i % m - 2*n
         ("hashed", (1000,), 1000),  # of which the product is a value of its own
         ("reversed", (1000,), 2 * 1000),  # n + 1 + (n - 1): that no sum is larger on its way
     ],

@@ -37,7 +37,7 @@ PROGRAMS = {
 fn f(x: f64[n]) -> i64[n] = [steps(v) for v in x]""",
     "branch": "fn f(x: f64[n, n]) -> f64[n, n] = [if j <= i { x[i, j] } else { 0.0 } for i, j]",
     "half": "fn f(x: f16[n], y: f16[n]) -> f16[n] = [x[i] * y[i] + x[i] for i]",
-    "quotients": "fn f(x: f64[n, m], k: i64) -> f64[n * m] = [x[i // m, (i + k) % m] for i < n * m]",
+    "quotients": "fn f(x: f64[n, m], k: i64) -> f64[n * m] = [x[(i + 1) // m % n, (i + k) % m] for i < n * m]",
     "integers": "fn f(x: i8[n], y: u64[n]) -> u64[n] = [shift_right(y[i], 3) * u64(x[i]) for i]",
 }
 

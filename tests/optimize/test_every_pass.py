@@ -195,6 +195,7 @@ fn main(x: f64) -> f64 = h(if x > 0.5 { A(x) } else { B(2.0 * x) })
     "vectorise_loops": "fn main(r: f64[n]) -> f64[n, 2] = [[a * 2.0, sin(a)] for a in r]",
     "running_powers": "fn main(c: f64[k], x: f64[n]) -> f64[n] = [sum(c[j] * x[i] ** j for j) for i]",
     "distribute": "fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]",
+    "split_axes": "fn main(x: f64[n], y: f64[3 * n]) -> f64[3 * n] = [x[i // 3] * y[i] for i < 3 * n]",
     "masked_sums": (
         "fn main(x: f64[n, k], y: f64[m, k]) -> f64[n, m] =\n"
         "  [if j <= i { sum(x[i, l] * y[j, l] for l) } else { 0.5 } for i, j]"
