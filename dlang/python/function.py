@@ -15,9 +15,10 @@ from dlang.diagnostics import DlangError, error
 from dlang.host.platform.objects import callable_class
 from dlang.host.values import describe, number
 from dlang.lazy_modules import lazy_module
-from dlang.python.arguments import Matcher, asks_for_indices
+from dlang.python.arguments import Matcher
 from dlang.python.callables import Passed, of_language, of_python
 from dlang.python.documentation import Documentation, parameter_names, signature
+from dlang.python.indices import asks_for_indices
 from dlang.python.instances import Prepared, Program
 from dlang.python.kinds import Borrowed, Kind, borrowed
 from dlang.python.repeats import Conversion, Seen, conversions, converted, seen_before

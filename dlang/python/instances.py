@@ -21,8 +21,9 @@ from dlang.ir.crossing import Leaf, Signature, Terms, holds_blanks, holds_code
 from dlang.ir.terms import Scalar, fresh, poly
 from dlang.lazy_modules import lazy_module
 from dlang.polynomials import Poly
-from dlang.python.arguments import indices_asked, mono_text
+from dlang.python.arguments import mono_text
 from dlang.python.callables import Handles, Passed
+from dlang.python.indices import indices_asked
 from dlang.runtime.devices import DEVICES
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import (
