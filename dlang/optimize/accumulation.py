@@ -692,13 +692,7 @@ def _as_sum(
         isinstance(d, anf.Reduce)
         or any(entry.mentions(inside) for entry in index)
         or sum(map(len, of_entries)) > len(kept)
-        or any(len(v) > 1 and digits_end(e, by_var) is None for e, v in zip(index, of_entries, strict=True))
-        or any(
-            slope(e, v) not in (1, -1)
-            for e, vars in zip(index, of_entries, strict=True)
-            if len(vars) == 1
-            for v in vars
-        )
+        or not all(_is_determined(entry, vars, by_var) for entry, vars in zip(index, of_entries, strict=True))
         or any(end.mentions(variables - kept) for axis in axes for end in (*axis.lows, *axis.highs))
         or not known.within(axes).inside(index, d.shape)
     ):
